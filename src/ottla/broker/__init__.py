@@ -1,0 +1,1 @@
+"""The node that wires everything together."""

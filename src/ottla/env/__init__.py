@@ -1,0 +1,1 @@
+"""The ports to the outside world (clock, disk, network, executor) and the real ones behind them."""

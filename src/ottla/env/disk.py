@@ -1,0 +1,111 @@
+"""The file system of this machine behind the disk port."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Sequence
+
+from ottla.env.ports import Buffer
+
+_IOV_MAX = 1024
+
+
+class PosixFile:
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def write(self, buffers: Sequence[Buffer], position: int) -> None:
+        wanted = sum(map(len, buffers))
+        if len(buffers) <= _IOV_MAX and os.pwritev(self._fd, buffers, position) == wanted:
+            return
+        # A short write: a signal, a nearly full disk, or too many buffers. Writing again from the start is idempotent.
+        data = memoryview(b"".join(buffers))
+        done = 0
+        while done < wanted:
+            done += os.pwrite(self._fd, data[done:], position + done)
+
+    def pread(self, size: int, position: int) -> bytes:
+        return os.pread(self._fd, size, position)
+
+    def pread_nowait(self, size: int, position: int) -> bytes | None:
+        buffer = bytearray(size)
+        try:
+            got = os.preadv(self._fd, (buffer,), position, _NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError:  # not every file system has it
+            return os.pread(self._fd, size, position)
+        if got < size:
+            return bytes(memoryview(buffer)[:got]) if got else None
+        return bytes(buffer)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+
+
+class PosixDisk:
+    def open(self, path: str, *, create: bool = False) -> PosixFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return PosixFile(path, os.open(path, flags, 0o644))
+
+    def list_dir(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def file_size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def make_dirs(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: str) -> Callable[[], None]:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise
+        return lambda: os.close(fd)

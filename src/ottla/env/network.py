@@ -1,0 +1,35 @@
+"""TCP through the running event loop."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+
+class TcpListener:
+    def __init__(self, server: asyncio.Server, host: str, port: int) -> None:
+        self._server = server
+        self.host = host
+        self.port = port
+
+    def close(self) -> None:
+        self._server.close()
+
+
+class TcpNetwork:
+    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> TcpListener:
+        server = await asyncio.get_running_loop().create_server(
+            factory,  # type: ignore[arg-type]
+            host or None,
+            port,
+            backlog=1024,
+            reuse_address=True,
+        )
+        return TcpListener(server, host, server.sockets[0].getsockname()[1])
+
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        transport, protocol = await asyncio.get_running_loop().create_connection(factory, host, port)
+        if (sock := transport.get_extra_info("socket")) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return transport, protocol

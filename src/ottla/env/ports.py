@@ -1,0 +1,112 @@
+"""The ports: everything that a node asks of the world outside goes through one of these.
+
+The real ones (clock.py, disk.py, network.py, executor.py) are thin. The simulated ones (ottla.sim) make a whole node
+deterministic and let a crash happen between any two operations. Time for waiting is the event loop's own: the simulated
+world brings a loop whose clock jumps.
+
+Rules of the disk port:
+- `write`, `truncate`, `rename`, `remove` and `open` are inline; they change what readers see at once (the page cache).
+- Nothing is durable until `sync` (a file's bytes and size) or `sync_dir` (names in a folder) has returned. Both block,
+  so they are called through the executor, except while a node starts.
+- `pread_nowait` gives None where the answer is not in memory; the caller then reads in the executor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ParamSpec, Protocol, TypeVar
+from uuid import UUID
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Buffer = bytes | bytearray | memoryview
+
+
+class Clock(Protocol):
+    """Wall-clock time. Durations and deadlines come from the event loop's `time()`."""
+
+    def now_ms(self) -> int: ...
+
+
+class File(Protocol):
+    """An open file. Positions are the caller's business: nothing here has a cursor."""
+
+    path: str
+
+    def size(self) -> int: ...
+    def write(self, buffers: Sequence[Buffer], position: int) -> None:
+        """Puts all of the buffers at a position or raises OSError; after an error the bytes beyond it are undefined."""
+
+    def pread(self, size: int, position: int) -> bytes: ...
+    def pread_nowait(self, size: int, position: int) -> bytes | None: ...
+    def truncate(self, size: int) -> None: ...
+    def sync(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A file system. Paths are strings with `/`; lists are sorted."""
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
+    def list_dir(self, path: str) -> list[str]: ...
+    def exists(self, path: str) -> bool: ...
+    def is_dir(self, path: str) -> bool: ...
+    def file_size(self, path: str) -> int: ...
+    def modified_ms(self, path: str) -> int: ...
+    def make_dirs(self, path: str) -> None: ...
+    def rename(self, source: str, target: str) -> None: ...
+    def remove(self, path: str) -> None: ...
+    def remove_tree(self, path: str) -> None: ...
+    def sync_dir(self, path: str) -> None: ...
+    def lock(self, path: str) -> Callable[[], None]:
+        """Takes an exclusive lock and gives the function that releases it; BlockingIOError if another process has it."""
+
+
+class Listener(Protocol):
+    host: str
+    port: int
+
+    def close(self) -> None: ...
+
+
+class Network(Protocol):
+    """TCP, in asyncio's terms: transports and (buffered) protocols."""
+
+    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Listener: ...
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]: ...
+
+
+class Executor(Protocol):
+    """Work that must not happen on the loop."""
+
+    def blocking(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
+        """In a thread: for system calls that release the GIL (fsync, unlink, cold reads)."""
+
+    def compute(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
+        """In another process: for Python code that burns CPU. Function and arguments are sent, so keep them plain."""
+
+    def close(self) -> None: ...
+
+
+class Randomness(Protocol):
+    def uuid(self) -> UUID: ...
+    def below(self, n: int) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """The world of one node."""
+
+    clock: Clock
+    disk: Disk
+    network: Network
+    executor: Executor
+    random: Randomness
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()

@@ -1,0 +1,1 @@
+"""Metadata records, the image and its deltas, the controller."""

@@ -1,0 +1,1 @@
+"""Plain names and values: topics, offsets, epochs, errors, config definitions."""

@@ -1,0 +1,31 @@
+"""The names that everything else uses, so that an offset is never mistaken for an epoch."""
+
+from typing import Final, NamedTuple, NewType
+from uuid import UUID
+
+Offset = NewType("Offset", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+BrokerId = NewType("BrokerId", int)
+ProducerId = NewType("ProducerId", int)
+TimestampMs = NewType("TimestampMs", int)
+TopicId = UUID
+
+NO_OFFSET: Final = -1
+NO_EPOCH: Final = -1
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_TOPIC_ID: Final = UUID(int=0)
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_TOPIC_ID: Final = UUID(int=1)
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; printed and stored in folders as Kafka does: `topic-0`."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

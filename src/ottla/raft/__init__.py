@@ -1,0 +1,1 @@
+"""The KRaft quorum; one voter for now."""

@@ -1,0 +1,1 @@
+"""The v2 record batch: header view, validation, building, compression."""

@@ -1,0 +1,1 @@
+"""A partition's leader side, and requests that wait."""
