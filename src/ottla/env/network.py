@@ -18,7 +18,7 @@ class TcpListener:
 class TcpNetwork:
     async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> TcpListener:
         server = await asyncio.get_running_loop().create_server(
-            factory,  # type: ignore[arg-type]
+            factory,
             host or None,
             port,
             backlog=1024,

@@ -61,7 +61,7 @@ class Disk(Protocol):
     def remove_tree(self, path: str) -> None: ...
     def sync_dir(self, path: str) -> None: ...
     def lock(self, path: str) -> Callable[[], None]:
-        """Takes an exclusive lock and gives the function that releases it; BlockingIOError if another process has it."""
+        """Takes an exclusive lock and gives what releases it; BlockingIOError if another process has it."""
 
 
 class Listener(Protocol):

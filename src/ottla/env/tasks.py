@@ -14,7 +14,7 @@ class Tasks:
     _running: dict[asyncio.Task[Any], None] = field(default_factory=dict)
 
     def start(self, work: Awaitable[Any], name: str) -> None:
-        task: asyncio.Task[Any] = asyncio.ensure_future(work)  # type: ignore[assignment]
+        task: asyncio.Task[Any] = asyncio.ensure_future(work)
         task.set_name(name)
         self._running[task] = None
         task.add_done_callback(self._done)
