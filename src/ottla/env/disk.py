@@ -57,6 +57,9 @@ class PosixFile:
             os.close(self._fd)
             self._fd = -1
 
+    # A deleted segment's file may still be sent to a reader or synced in a thread: whoever lets go last closes it.
+    __del__ = close
+
 
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 

@@ -1,1 +1,2 @@
-"""Metadata records, the image and its deltas, the controller."""
+"""The cluster's metadata: records (records/, record_codec.py), the image they add up to (image.py, delta.py), the controller
+that decides on new ones (controller/) and the port through which everything else reaches it (controller_port.py)."""

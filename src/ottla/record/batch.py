@@ -1,19 +1,19 @@
 """The header of a v2 record batch, as it lies in requests, in segments and in fetch answers.
 
-    offset  0  base offset            i64   } outside the CRC: the broker fills these in
-            8  batch length           i32   } (counts everything after itself)
-           12  partition leader epoch i32   }
-           16  magic                  i8    2
-           17  CRC-32C                u32   of everything after itself
-           21  attributes             i16   bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon
-           23  last offset delta      i32
-           27  base timestamp         i64   (the delete horizon if bit 6 is set)
-           35  max timestamp          i64
-           43  producer id            i64
-           51  producer epoch         i16
-           53  base sequence          i32
-           57  record count           i32
-           61  records
+offset  0  base offset            i64   } outside the CRC: the broker fills these in
+        8  batch length           i32   } (counts everything after itself)
+       12  partition leader epoch i32   }
+       16  magic                  i8    2
+       17  CRC-32C                u32   of everything after itself
+       21  attributes             i16   bits: 0-2 codec, 3 append time, 4 transactional, 5 control, 6 delete horizon
+       23  last offset delta      i32
+       27  base timestamp         i64   (the delete horizon if bit 6 is set)
+       35  max timestamp          i64
+       43  producer id            i64
+       51  producer epoch         i16
+       53  base sequence          i32
+       57  record count           i32
+       61  records
 """
 
 from enum import IntEnum

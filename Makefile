@@ -1,0 +1,63 @@
+# Everything starts from `python3` (3.11 or newer): the first target that needs it makes .venv and installs into it.
+#   make up        a broker on 127.0.0.1:9092 (make up ARGS="--port 9999 --data /tmp/x")
+#   make test      lint and the tests; test-long adds the slow ones; test-kafka those beside Apache Kafka (needs Java)
+#   make bench     the benchmarks beside Apache Kafka (needs Java)
+#   make format    let ruff tidy the code; make lint only looks
+.DEFAULT_GOAL := help
+.PHONY: help up test test-long test-kafka bench lint format clean
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+RUN    := $(VENV)/.installed
+DEV    := $(VENV)/.installed-dev
+PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+ARGS   ?=
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+# Remade when dependencies change. Stamps are written last, so that an interrupted install is tried again.
+$(RUN): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Ottla needs Python 3.11 or newer, and there is no $(PYTHON) here."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Ottla needs Python 3.11 or newer, but $(PYTHON)\
+	is $$($(PYTHON) -V 2>&1). Name a newer one: make PYTHON=python3.12 ..."; exit 1; }
+	@echo "Preparing $(VENV) (only the first time) ..."
+	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) -m venv failed; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@$(PIP) -e .
+	@touch $@
+
+$(DEV): $(RUN)
+	@echo "Installing what tests, checks and benchmarks need (only the first time) ..."
+	@$(PIP) -e '.[test,lint,bench]'
+	@touch $@
+
+up: $(RUN)
+	@exec $(BIN)/ottla up $(ARGS)
+
+test: lint
+	@$(BIN)/python -m pytest -m 'not slow and not kafka' $(ARGS)
+
+test-long: lint
+	@$(BIN)/python -m pytest -m 'not kafka' $(ARGS)
+
+test-kafka: $(DEV)
+	@$(BIN)/python -m pytest -m kafka $(ARGS)
+
+bench: $(DEV)
+	@$(BIN)/python -m bench $(ARGS)
+
+lint: $(DEV)
+	@$(BIN)/ruff format --check -q . || { echo "make format puts this right"; exit 1; }
+	@$(BIN)/ruff check -q .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo >.lint-imports.log 2>&1 || { cat .lint-imports.log; rm -f .lint-imports.log; exit 1; }
+	@rm -f .lint-imports.log
+
+format: $(DEV)
+	@$(BIN)/ruff format -q .
+	@$(BIN)/ruff check -q --fix .
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,59 @@
+"""What an API file knows about the request that it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.security.authorizer import Operation, Principal, Resource
+from ottla.wire.build import build, response_type
+from ottla.wire.codec import RequestHeader
+from ottla.wire.reply import Later, Message
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.wire.server import ServerConnection
+
+
+class Context(NamedTuple):
+    node: Node
+    connection: ServerConnection
+    header: RequestHeader
+    principal: Principal
+
+    @property
+    def version(self) -> int:
+        return self.header.version
+
+    @property
+    def listener(self) -> str:
+        return self.connection.listener
+
+    def allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
+        return self.node.authorizer.allows(self.principal, operation, resource, name)
+
+    def respond(self, **values: Any) -> Any:
+        """The answer in the version of the request; values are those of the newest version (see wire/build.py)."""
+        return build(response_type(self.header.key, self.header.version), values)
+
+
+EntityHandler = Callable[[Context, Any], Any | Coroutine[Any, Any, Any]]
+RawHandler = Callable[[Context, memoryview], Message | Later]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API: its number, the versions that we answer, and who answers.
+
+    `handle` gets the decoded request and gives the answer, or a coroutine of it. `handle_raw`, for Produce and Fetch, gets
+    the body's bytes and gives a whole frame. `advertise_from` is what ApiVersions says where that differs.
+    """
+
+    key: int
+    name: str
+    oldest: int
+    newest: int
+    handle: EntityHandler | None = None
+    handle_raw: RawHandler | None = None
+    advertise_from: int | None = None

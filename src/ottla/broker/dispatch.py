@@ -1,0 +1,79 @@
+"""From a frame to the API that answers it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.context import Api, Context
+from ottla.security.authorizer import ANONYMOUS
+from ottla.wire.codec import (
+    API_VERSIONS,
+    RequestHeader,
+    UnsupportedVersion,
+    decode_request,
+    parse_request_header,
+    response_frame,
+)
+from ottla.wire.reply import Later, Message
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.wire.server import ServerConnection
+
+_log = logging.getLogger("ottla.broker")
+
+
+class Dispatcher:
+    def __init__(self, node: Node, apis: Iterable[Api]) -> None:
+        self.apis = {api.key: api for api in apis}
+        self._node = node
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def __call__(self, connection: ServerConnection, frame: memoryview) -> Message | Later:
+        header = parse_request_header(frame)
+        api = self.apis.get(header.key)
+        context = Context(self._node, connection, header, ANONYMOUS)
+        if api is None or not api.oldest <= header.version <= api.newest:
+            return self._unsupported(api, context)
+        if api.handle_raw is not None:
+            return api.handle_raw(context, frame[header.body :])
+        assert api.handle is not None
+        answer = api.handle(context, decode_request(header.key, header.version, frame[header.body :]))
+        if asyncio.iscoroutine(answer):
+            return self._later(header, answer)
+        return response_frame(header.correlation_id, answer)
+
+    def _unsupported(self, api: Api | None, context: Context) -> bytes:
+        """Kafka closes the connection; only ApiVersions answers, so that a newer client can step down (KIP-511)."""
+        header = context.header
+        if api is not None and header.key == API_VERSIONS and api.handle is not None:
+            oldest = context._replace(header=header._replace(version=0))
+            return response_frame(header.correlation_id, api.handle(oldest, None))
+        name = api.name if api is not None else f"key {header.key}"
+        raise UnsupportedVersion(f"{name} version {header.version} is not supported")
+
+    def _later(self, header: RequestHeader, answer: Any) -> Later:
+        later = Later()
+
+        async def run() -> None:
+            try:
+                later.complete(response_frame(header.correlation_id, await answer))
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                _log.exception("request with key %d version %d failed", header.key, header.version)
+                later.fail()
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        return later
+
+    async def stop(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,117 @@
+"""Incremental fetch sessions (KIP-227): the broker remembers what a client reads, so that requests and answers can be short.
+
+A session has the client's partitions in the order in which they are served; one that gave data moves to the end, so that a
+busy partition cannot starve the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ottla.model.errors import ErrorCode
+from ottla.model.names import NO_EPOCH, NO_OFFSET
+
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_NO_SESSION: Final = 0
+_MAX: Final = 0x7FFFFFFF
+
+
+class Wanted(NamedTuple):
+    """What a client asks of one partition."""
+
+    offset: int
+    max_bytes: int
+    current_leader_epoch: int = NO_EPOCH
+    last_fetched_epoch: int = NO_EPOCH
+
+
+class Told(NamedTuple):
+    """What the last answer said of a partition; it is only mentioned again when something differs."""
+
+    high_watermark: int = NO_OFFSET
+    last_stable_offset: int = NO_OFFSET
+    start_offset: int = NO_OFFSET
+
+
+@dataclass(slots=True)
+class Session:
+    id: int
+    uses_topic_ids: bool
+    owner: Hashable
+    epoch: int = 1
+    last_used_ms: int = 0
+    wanted: dict[tuple[object, int], Wanted] = field(default_factory=dict)
+    told: dict[tuple[object, int], Told] = field(default_factory=dict)
+
+
+class SessionError(Exception):
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class FetchSessions:
+    def __init__(self, slots: int, eviction_ms: int, random_below: object) -> None:
+        self._slots = slots
+        self._eviction_ms = eviction_ms
+        self._below = random_below
+        self._sessions: dict[int, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def close(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+    def create(
+        self, wanted: dict[tuple[object, int], Wanted], uses_topic_ids: bool, owner: Hashable, now_ms: int
+    ) -> Session | None:
+        """None where there is no room: the client then sends everything with each request."""
+        if not wanted or not self._make_room(now_ms):
+            return None
+        session_id = _NO_SESSION
+        while session_id == _NO_SESSION or session_id in self._sessions:
+            session_id = self._below(_MAX) + 1  # type: ignore[operator]
+        session = Session(session_id, uses_topic_ids, owner, last_used_ms=now_ms, wanted=wanted)
+        self._sessions[session_id] = session
+        return session
+
+    def _make_room(self, now_ms: int) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        oldest = min(self._sessions.values(), key=lambda session: session.last_used_ms, default=None)
+        if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
+            return False
+        del self._sessions[oldest.id]
+        return True
+
+    def go_on(
+        self,
+        session_id: int,
+        epoch: int,
+        wanted: dict[tuple[object, int], Wanted],
+        forgotten: Iterable[tuple[object, int]],
+        uses_topic_ids: bool,
+        now_ms: int,
+    ) -> Session:
+        """The next request of a session; SessionError where it is not that."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise SessionError(ErrorCode.fetch_session_id_not_found)
+        if session.epoch != epoch:
+            raise SessionError(ErrorCode.invalid_fetch_session_epoch)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise SessionError(ErrorCode.fetch_session_topic_id_error)
+        for key in forgotten:
+            session.wanted.pop(key, None)
+            session.told.pop(key, None)
+        for key, value in wanted.items():
+            session.wanted[key] = value
+        session.epoch = epoch + 1 if epoch < _MAX else 1
+        session.last_used_ms = now_ms
+        if not session.wanted:
+            self.close(session.id)
+        return session

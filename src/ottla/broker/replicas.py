@@ -1,0 +1,134 @@
+"""The partitions that this node has, kept as the metadata says: a publisher of metadata changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from ottla.env.ports import Env
+from ottla.log.manager import LogManager
+from ottla.metadata.delta import MetadataDelta, PartitionKey
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, ResourceType
+from ottla.model.config import BrokerConfig, LogConfig, log_config
+from ottla.model.errors import ErrorCode
+from ottla.model.names import TopicPartition
+from ottla.replica.partition import Leadership, Partition
+from ottla.replica.waiting import WaitingRoom
+
+if TYPE_CHECKING:
+    from ottla.log.partition_log import PartitionLog
+
+_log = logging.getLogger("ottla.broker")
+
+
+class Replicas:
+    """`by_name` and `by_id` are what requests look into; both hold the same partitions."""
+
+    def __init__(self, env: Env, config: BrokerConfig, logs: LogManager, waiting: WaitingRoom) -> None:
+        self.by_name: dict[tuple[str, int], Partition] = {}
+        self.by_id: dict[tuple[object, int], Partition] = {}
+        self.image: MetadataImage = EMPTY_IMAGE
+        self._env = env
+        self._config = config
+        self._logs = logs
+        self._waiting = waiting
+        self._checkpointed: Mapping[TopicPartition, int] = {}
+
+    # -- looking up
+
+    def name_of(self, topic_id: object) -> str | None:
+        topic = self.image.topics.get(topic_id) if isinstance(topic_id, UUID) else None
+        return topic.name if topic is not None else None
+
+    def find(self, name: str | None, topic_id: UUID | None, partition: int) -> Partition | None:
+        return (
+            self.by_id.get((topic_id, partition)) if topic_id is not None else self.by_name.get((name or "", partition))
+        )
+
+    def why_not_here(self, name: str, partition: int) -> ErrorCode:
+        """The error for a partition that this node does not have."""
+        topic = self.image.topic(name)
+        if topic is None or partition not in topic.partitions:
+            return ErrorCode.unknown_topic_or_partition
+        if self._config.node_id in topic.partitions[partition].replicas:
+            return ErrorCode.kafka_storage_error  # it should be here: its log could not be opened
+        return ErrorCode.not_leader_or_follower
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        found = self.by_name.get(partition)
+        return found.high_watermark if found is not None else None
+
+    def log_config_of(self, topic: str) -> LogConfig:
+        return log_config(self._config, self.image.topic_config(topic))
+
+    # -- following the metadata
+
+    def start(self, image: MetadataImage, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """All at once, when the node starts."""
+        self.image = image
+        self._checkpointed = high_watermarks
+        for topic in image.topics.values():
+            for number, partition in topic.partitions.items():
+                self._place(topic.id, topic.name, number, partition)
+        self._checkpointed = {}
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self.image = image
+        for topic in delta.deleted_topics.values():
+            for number in topic.partitions:
+                self._remove(topic.id, TopicPartition(topic.name, number))
+        for key in delta.changed_partitions:
+            changed = image.partition(key.topic_id, key.partition)
+            name = self.name_of(key.topic_id)
+            if changed is not None and name is not None:
+                self._place(key.topic_id, name, key.partition, changed)
+        for resource in delta.changed_configs:
+            if resource.type == ResourceType.TOPIC and (topic := image.topic(resource.name)) is not None:
+                for number in topic.partitions:
+                    if (partition := self.by_name.get((topic.name, number))) is not None:
+                        partition.configure(self.log_config_of(topic.name))
+
+    def _place(self, topic_id: UUID, name: str, number: int, image: PartitionImage) -> None:
+        key = TopicPartition(name, number)
+        if self._config.node_id not in image.replicas:
+            self._remove(topic_id, key)
+            return
+        partition = self.by_id.get(PartitionKey(topic_id, number))
+        if partition is None:
+            try:
+                log = self._logs.get_or_create(key, topic_id, self.log_config_of(name))
+            except OSError as error:
+                _log.error("the log of %s could not be created: %s", key, error)
+                return
+            partition = self._add(key, topic_id, log)
+        partition.lead_or_follow(
+            Leadership(image.leader, image.leader_epoch, image.isr, image.replicas, image.partition_epoch)
+        )
+
+    def _add(self, key: TopicPartition, topic_id: UUID, log: PartitionLog) -> Partition:
+        high_watermark = self._checkpointed.get(key, log.start_offset)
+        partition = Partition(self._env, self._config.node_id, key, topic_id, log, high_watermark)
+        partition.listeners.append(self)
+        self.by_name[key] = partition
+        self.by_id[topic_id, key.partition] = partition
+        return partition
+
+    def _remove(self, topic_id: UUID, key: TopicPartition) -> None:
+        partition = self.by_id.pop((topic_id, key.partition), None)
+        if partition is None:
+            return
+        if self.by_name.get(key) is partition:
+            del self.by_name[key]
+        partition.lead_or_follow(Leadership(-1, partition.leader_epoch, (), ()))
+        self._logs.delete(key)
+
+    # -- what partitions tell
+
+    def high_watermark_moved(self, partition: Partition, offset: int) -> None:
+        if partition.key in self._waiting.watched:
+            self._waiting.touch(partition.key)
+
+    def leadership_changed(self, partition: Partition, led_before: bool) -> None:
+        self._waiting.touch(partition.key)

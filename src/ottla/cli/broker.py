@@ -1,0 +1,31 @@
+"""`ottla broker`: a node as a server.properties file says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ottla.cli.name_value import NameValue
+from ottla.cli.output import note
+
+
+@click.command()
+@click.option(
+    "-c", "--config", "file", type=click.Path(path_type=Path), required=True, help="A server.properties, as Kafka's."
+)
+@click.option("--set", "given", type=NameValue(), multiple=True, help="Overrides a line of the file; repeatable.")
+def command(file: Path, given: tuple[tuple[str, str], ...]) -> None:
+    """Run a node as a server.properties file says. Its folders must have been formatted: `ottla storage format`."""
+    from ottla.broker.run import run
+    from ottla.cli.format_dirs import check_formatted
+    from ottla.cli.up import warn_unknown
+    from ottla.model.config import broker_config, load_properties
+
+    loaded = load_properties(file)
+    overrides = dict(given)
+    where = {name: f"--set {name}" if name in overrides else place for name, place in loaded.where.items()}
+    config = broker_config({**loaded.values, **overrides}, where)
+    warn_unknown(config)
+    check_formatted(config, file)
+    run(config, on_started=lambda address: note(f"Node {config.node_id} is up at {address}."))

@@ -1,0 +1,43 @@
+"""`ottla down`: stops the node of a data folder and waits until it has."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import click
+
+from ottla.cli.output import note
+
+
+@click.command()
+@click.option(
+    "--data", "folder", type=click.Path(file_okay=False, path_type=Path), default="ottla-data", show_default=True,
+    help="The folder that was given to `ottla up`.",
+)  # fmt: skip
+@click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for it.")
+def command(folder: Path, timeout: float) -> None:
+    """Stop the node of a data folder. Its data stay; `ottla up` starts it again."""
+    from ottla.cli.pid_file import running, wait_until_stopped
+    from ottla.model.errors import OttlaError
+
+    folder = folder.absolute()
+    node = running(folder)
+    if node is None:
+        if not folder.is_dir():
+            raise OttlaError(f"there is no data folder {folder}; --data names another")
+        note(f"No node runs on {folder}.")
+        return
+    try:
+        os.kill(node.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        pass  # it has just ended by itself
+    except PermissionError:
+        raise OttlaError(f"the node on {folder} (pid {node.pid}) belongs to another user") from None
+    if not wait_until_stopped(folder, timeout):
+        raise OttlaError(
+            f"the node on {folder} (pid {node.pid}) has not stopped within {timeout:g} s. Wait longer with --timeout, "
+            f"or `kill -9 {node.pid}`: the next start then recovers its logs."
+        )
+    note(f"Stopped the node on {folder}{f' ({node.address})' if node.address else ''}.")

@@ -1,0 +1,129 @@
+"""`ottla up`: a node here and now, with a data folder that is made by itself."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ottla import __version__
+from ottla.cli.name_value import NameValue
+from ottla.cli.output import note
+
+if TYPE_CHECKING:
+    from ottla.model.config import BrokerConfig
+
+DEFAULT_PORT: Final = 9092
+DEFAULT_DATA: Final = "ottla-data"
+HOST: Final = "127.0.0.1"
+
+SNIPPET: Final = """\
+from confluent_kafka import Consumer, Producer, TopicPartition
+producer = Producer({{"bootstrap.servers": "{address}"}})
+producer.produce("hello", b"world")
+producer.flush()
+consumer = Consumer({{"bootstrap.servers": "{address}", "group.id": "me"}})
+consumer.assign([TopicPartition("hello", 0, 0)])
+print(consumer.poll(5).value())
+"""
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0 for any.")
+@click.option(
+    "--data", "folder", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_DATA, show_default=True,
+    help="Where topics and the cluster's id are kept; made if it is not there.",
+)  # fmt: skip
+@click.option("--set", "given", type=NameValue(), multiple=True, help="Any of Kafka's broker configs; repeatable.")
+@click.option("--detach", is_flag=True, help="Go into the background once the node answers.")
+def command(port: int, folder: Path, given: tuple[tuple[str, str], ...], detach: bool) -> None:
+    """Start a node here and now: a Kafka broker on 127.0.0.1:9092. Ctrl-C stops it, its data stay."""
+    from ottla.cli.pid_file import PidFile, running
+    from ottla.model.errors import OttlaError
+
+    begun = time.monotonic()
+    folder = folder.absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        pid_file = PidFile.take(folder)
+    except OSError as error:
+        raise OttlaError(f"cannot use {folder} as data folder: {error.strerror}") from None
+    if pid_file is None:
+        other = running(folder)
+        told = f" (pid {other.pid}{f', {other.address}' if other.address else ''})" if other else ""
+        raise OttlaError(
+            f"a node already runs on {folder}{told}. Stop it with `ottla down --data {shlex.quote(str(folder))}` or "
+            "give another --data."
+        )
+    try:
+        config = _config(folder, port, dict(given))
+    except BaseException:
+        pid_file.remove()
+        raise
+
+    def run_node(tell: Callable[[str], None]) -> None:
+        from ottla.broker.run import run
+        from ottla.cli.format_dirs import format_if_new
+
+        def started(address: str) -> None:
+            pid_file.write(os.getpid(), address)
+            tell(address)
+
+        try:
+            pid_file.write(os.getpid(), "")
+            format_if_new(config)
+            run(config, on_started=started)
+        finally:
+            pid_file.remove()
+
+    if detach:
+        from ottla.cli.detach import LOG_NAME, start_detached
+
+        pid, address = start_detached(folder, run_node)
+        pid_file.close()
+        _greet(folder, address, time.monotonic() - begun, f"in the background, pid {pid}, log in {folder / LOG_NAME}")
+        return
+    run_node(lambda address: _greet(folder, address, time.monotonic() - begun, None))
+    note("Stopped; the data stay.")
+
+
+def _config(folder: Path, port: int, given: dict[str, str]) -> BrokerConfig:
+    from ottla.cli.ports import free_port
+    from ottla.model.config import broker_config, standalone
+
+    if "listeners" not in given and port:
+        taken = port
+        port = free_port(HOST, port)
+        if port != taken:
+            note(f"Port {taken} is taken, so this node uses {port}.")
+    config = broker_config(standalone(str(folder), port, HOST) | given)
+    warn_unknown(config)
+    return config
+
+
+def warn_unknown(config: BrokerConfig) -> None:
+    from difflib import get_close_matches
+
+    from ottla.model.config import BROKER_CONFIGS
+
+    for name in config.unknown:
+        close = get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
+        note(f"Warning: config {name} is unknown and has no effect{f'; did you mean {close[0]}?' if close else '.'}")
+
+
+def _greet(folder: Path, address: str, seconds: float, background: str | None) -> None:
+    stop = f"ottla down --data {shlex.quote(str(folder))}"
+    click.echo(f"Ottla {__version__} is up at {click.style(address, bold=True)} after {seconds:.2f} s.")
+    click.echo(f"  data  {folder}")
+    if background:
+        click.echo(f"  runs  {background}")
+    click.echo(f"  stop  {stop if background else f'Ctrl-C (or: {stop})'}")
+    click.echo("\nTo try it: pip install confluent-kafka, then in Python\n")
+    for line in SNIPPET.format(address=address).splitlines():
+        click.echo(f"  {line}" if line else "")
+    click.echo()

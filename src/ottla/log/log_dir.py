@@ -1,0 +1,188 @@
+"""One log dir: its lock, its checkpoints, its clean-shutdown mark, and the folders of partitions in it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from ottla.env.files import write_atomically
+from ottla.env.ports import Env
+from ottla.log.background_file import BackgroundFile
+from ottla.log.checkpoints import (
+    CorruptCheckpoint,
+    read_clean_shutdown,
+    read_offsets,
+    read_topic_id,
+    write_clean_shutdown,
+    write_offsets,
+    write_topic_id,
+)
+from ottla.log.partition_log import PartitionLog
+from ottla.log.paths import (
+    CLEAN_SHUTDOWN_MARK,
+    DELETE_DIR_SUFFIX,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOCK_FILE,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    STRAY_DIR_SUFFIX,
+    marked_dir,
+    parse_partition_dir,
+)
+from ottla.log.recovery import LoadRequest, load_log
+from ottla.model.config.topic import LogConfig
+from ottla.model.errors import OttlaError
+from ottla.model.names import METADATA_TOPIC, TopicPartition
+
+_log = logging.getLogger("ottla.log")
+
+KnownTopic = Callable[[TopicPartition, UUID | None], tuple[UUID, LogConfig] | None]
+
+
+class LogDir:
+    """Opened once; from then on no other process may use the folder."""
+
+    def __init__(self, env: Env, path: str) -> None:
+        self.path = path
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._env = env
+        self._disk = env.disk
+        self._disk.make_dirs(path)
+        try:
+            self._unlock = self._disk.lock(f"{path}/{LOCK_FILE}")
+        except BlockingIOError as error:
+            raise OttlaError(
+                f"{path} is in use by another broker. Stop that one, or choose another folder with --data or log.dirs."
+            ) from error
+        self.clean_broker_epoch = read_clean_shutdown(self._disk, path)
+        self.high_watermarks = self._offsets(HIGH_WATERMARK_CHECKPOINT)
+        self._recovery_points = self._offsets(RECOVERY_POINT_CHECKPOINT)
+        self._start_offsets = self._offsets(LOG_START_OFFSET_CHECKPOINT)
+        self._recovery_file = BackgroundFile(env, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
+        self._start_file = BackgroundFile(env, f"{path}/{LOG_START_OFFSET_CHECKPOINT}")
+        self._high_watermark_file = BackgroundFile(env, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
+
+    @property
+    def was_clean(self) -> bool:
+        return self.clean_broker_epoch is not None
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self._disk, f"{self.path}/{name}")
+        except CorruptCheckpoint as error:
+            _log.warning("%s; going on without it, which only means more to check", error)
+            return {}
+
+    # -- loading
+
+    def load(self, known: KnownTopic) -> list[str]:
+        """Opens all partitions that the metadata knows; gives the folders that wait for their deletion."""
+        to_delete = []
+        folders = [name for name in self._disk.list_dir(self.path) if self._disk.is_dir(f"{self.path}/{name}")]
+        for number, name in enumerate(folders):
+            folder = f"{self.path}/{name}"
+            if name.endswith(DELETE_DIR_SUFFIX):
+                to_delete.append(folder)
+                continue
+            partition = parse_partition_dir(name)
+            if partition is None or partition.topic == METADATA_TOPIC or name.endswith(STRAY_DIR_SUFFIX):
+                continue
+            topic_id = read_topic_id(self._disk, f"{folder}/{PARTITION_METADATA}")
+            topic = known(partition, topic_id)
+            if topic is None:
+                self._set_aside(folder, partition)
+                continue
+            self.logs[partition] = self._load_one(folder, partition, *topic)
+            if not self.was_clean and (number + 1) % 100 == 0:
+                _log.info("checked %d of %d partitions in %s", number + 1, len(folders), self.path)
+        self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN_MARK}")
+        self._disk.sync_dir(self.path)
+        return to_delete
+
+    def _load_one(self, folder: str, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        request = LoadRequest(
+            folder,
+            partition,
+            topic_id,
+            config,
+            self.was_clean,
+            self._recovery_points.get(partition, 0),
+            self._start_offsets.get(partition, 0),
+        )
+        return load_log(self._env, request)
+
+    def _set_aside(self, folder: str, partition: TopicPartition) -> None:
+        """Nobody may delete what he does not know: the folder stays, under a name that says so (as Kafka does)."""
+        stray = f"{self.path}/{marked_dir(partition, self._env.random.uuid().hex, STRAY_DIR_SUFFIX)}"
+        _log.warning("%s belongs to no topic in the metadata; renamed to %s", folder, stray)
+        self._disk.rename(folder, stray)
+
+    # -- partitions come and go
+
+    def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        folder = f"{self.path}/{partition}"
+        self._disk.make_dirs(folder)
+        name = f"{folder}/{PARTITION_METADATA}"
+        file = self._disk.open(name, create=True)
+        file.write((write_topic_id(topic_id),), 0)
+        file.close()
+        log = load_log(self._env, LoadRequest(folder, partition, topic_id, config, clean=True))
+        self.logs[partition] = log
+        return log
+
+    def delete(self, partition: TopicPartition) -> str:
+        """The partition is gone at once; its folder, under its new name, is the caller's to remove later."""
+        log = self.logs.pop(partition)
+        target = f"{self.path}/{marked_dir(partition, self._env.random.uuid().hex, DELETE_DIR_SUFFIX)}"
+        log.close()
+        self._disk.rename(log.folder, target)
+        self.checkpoint()
+        return target
+
+    # -- checkpoints
+
+    def checkpoint(self) -> None:
+        self._recovery_file.put(write_offsets(self._recovery_offsets()))
+        self._start_file.put(write_offsets(self._start_offsets_to_keep()))
+
+    def checkpoint_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
+        self._high_watermark_file.put(write_offsets(offsets))
+
+    def _recovery_offsets(self) -> dict[TopicPartition, int]:
+        return {partition: log.flushed_offset for partition, log in self.logs.items()}
+
+    def _start_offsets_to_keep(self) -> dict[TopicPartition, int]:
+        """Only where the first segment's name does not say it already."""
+        return {
+            partition: log.start_offset
+            for partition, log in self.logs.items()
+            if log.start_offset > log.segments[0].base_offset
+        }
+
+    async def settle(self) -> None:
+        """Until nothing in this folder is being written in the background."""
+        for file in (self._recovery_file, self._start_file, self._high_watermark_file):
+            await file.settle()
+        for log in self.logs.values():
+            await log.settle()
+
+    def stop(self, high_watermarks: dict[TopicPartition, int], broker_epoch: int) -> None:
+        """Blocking: everything durable, and the mark that says so."""
+        _stop_all(self.logs.values())
+        for name, offsets in (
+            (RECOVERY_POINT_CHECKPOINT, self._recovery_offsets()),
+            (LOG_START_OFFSET_CHECKPOINT, self._start_offsets_to_keep()),
+            (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
+        ):
+            write_atomically(self._disk, f"{self.path}/{name}", write_offsets(offsets))
+        if all(log.failed is None for log in self.logs.values()):
+            write_atomically(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_MARK}", write_clean_shutdown(broker_epoch))
+        self._unlock()
+
+
+def _stop_all(logs: Iterable[PartitionLog]) -> None:
+    for log in logs:
+        if log.failed is None:
+            log.stop()

@@ -1,0 +1,46 @@
+"""Kafka's names for files and folders of a log."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ottla.model.names import TopicPartition
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+DELETE_DIR_SUFFIX: Final = "-delete"
+STRAY_DIR_SUFFIX: Final = "-stray"
+
+PARTITION_METADATA: Final = "partition.metadata"
+LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN_MARK: Final = ".kafka_cleanshutdown"
+LOCK_FILE: Final = ".lock"
+
+_PARTITION_DIR: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
+_UUID_LENGTH: Final = 32
+_MAX_DIR_NAME: Final = 255
+
+
+def offset_name(offset: int) -> str:
+    """Twenty digits, so that names sort as offsets do."""
+    return f"{offset:020d}"
+
+
+def parse_partition_dir(name: str) -> TopicPartition | None:
+    """The partition that a folder holds; None for folders that are something else."""
+    match = _PARTITION_DIR.fullmatch(name)
+    return TopicPartition(match["topic"], int(match["partition"])) if match else None
+
+
+def marked_dir(partition: TopicPartition, unique: str, suffix: str) -> str:
+    """`topic-0.UNIQUE-delete`: the topic's name is cut where the whole would be too long for a file system."""
+    tail = f"-{partition.partition}.{unique}{suffix}"
+    return partition.topic[: _MAX_DIR_NAME - len(tail)] + tail

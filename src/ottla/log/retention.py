@@ -1,0 +1,42 @@
+"""Which of a log's oldest segments may go: by age, by size, or because they lie before the log's start."""
+
+from __future__ import annotations
+
+from ottla.log.partition_log import PartitionLog
+from ottla.log.segment import Segment
+
+
+def deletable_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> int:
+    """How many segments from the oldest on; never beyond the high watermark, never an empty last one."""
+    config = log.config
+    deletes = "delete" in config.cleanup_policy
+    excess = log.size - config.retention_bytes if deletes and config.retention_bytes >= 0 else 0
+    count = 0
+    for number, segment in enumerate(log.segments):
+        is_last = number + 1 == len(log.segments)
+        following = log.end_offset if is_last else log.segments[number + 1].base_offset
+        if following > high_watermark or (is_last and segment.size == 0):
+            break
+        too_large = excess >= segment.size > 0
+        too_old = deletes and config.retention_ms >= 0 and _age(log, segment, now_ms) > config.retention_ms
+        before_start = not is_last and following <= log.start_offset
+        if not (too_large or too_old or before_start):
+            break
+        excess -= segment.size
+        count += 1
+    return count
+
+
+def _age(log: PartitionLog, segment: Segment, now_ms: int) -> int:
+    return now_ms - (segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms)
+
+
+def delete_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> list[str]:
+    """Takes them out of the log and marks their files; gives the paths to remove after file.delete.delay.ms."""
+    count = deletable_segments(log, high_watermark, now_ms)
+    if count == 0:
+        return []
+    if count == len(log.segments):
+        log.roll(now_ms)  # a log always has a segment to write to
+    paths = [path for segment in log.take_first_segments(count) for path in segment.mark_deleted()]
+    return paths + log.take_snapshots_before(log.segments[0].base_offset)

@@ -1,0 +1,183 @@
+"""Registration of brokers and controllers, fencing and unfencing."""
+
+from typing import Any
+
+from ottla.metadata.controller import partition_changes
+from ottla.metadata.controller.requests import (
+    BeginControlledShutdown,
+    FenceBroker,
+    RegisterBroker,
+    RegisterController,
+    UnfenceBroker,
+)
+from ottla.metadata.controller.result import ApiError, ControllerResult, Refused
+from ottla.metadata.controller.settings import ControllerSettings
+from ottla.metadata.controller.unclean import may_be_unclean
+from ottla.metadata.image import METADATA_VERSION, RESERVED_DIRECTORIES, BrokerImage, MetadataImage, VersionRange
+from ottla.metadata.records.base import MetadataRecord
+from ottla.metadata.records.broker_registration_change_record import BrokerRegistrationChangeRecord
+from ottla.metadata.records.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+from ottla.model.errors import ErrorCode
+
+_FENCE = 1
+_UNFENCE = -1
+_IN_CONTROLLED_SHUTDOWN = 1
+
+
+def register_broker(
+    request: RegisterBroker, image: MetadataImage, settings: ControllerSettings
+) -> ControllerResult[int] | Refused:
+    """A new incarnation starts fenced, in an epoch that is the offset at which the batch of its registration begins."""
+    if error := _check_registration(request, image, settings):
+        return Refused(error)
+    existing = image.brokers.get(request.broker_id)
+    if existing is not None and existing.incarnation_id == request.incarnation_id:
+        record = _registration(request, existing.epoch, existing.fenced, existing.in_controlled_shutdown)
+        return ControllerResult(existing.epoch, (record,))
+    epoch = image.offset + 1
+    # What the earlier incarnation led is led by nobody until the new one is unfenced.
+    changes = partition_changes.without_broker(image, request.broker_id, may_be_unclean(image, settings))
+    return ControllerResult(epoch, (*changes, _registration(request, epoch, True, False)))
+
+
+def unfence_broker(
+    request: UnfenceBroker, image: MetadataImage, settings: ControllerSettings
+) -> ControllerResult[None] | Refused:
+    broker = check_epoch(image, request.broker_id, request.broker_epoch)
+    if isinstance(broker, Refused):
+        return broker
+    if not broker.fenced:
+        return ControllerResult(None)
+    changes = partition_changes.with_broker(image, broker.id, may_be_unclean(image, settings))
+    return ControllerResult(None, (_change(broker, fenced=_UNFENCE), *changes))
+
+
+def fence_broker(
+    request: FenceBroker, image: MetadataImage, settings: ControllerSettings
+) -> ControllerResult[None] | Refused:
+    broker = check_epoch(image, request.broker_id, request.broker_epoch)
+    if isinstance(broker, Refused):
+        return broker
+    if broker.fenced:
+        return ControllerResult(None)
+    changes = partition_changes.without_broker(image, broker.id, may_be_unclean(image, settings))
+    return ControllerResult(None, (*changes, _change(broker, fenced=_FENCE)))
+
+
+def begin_controlled_shutdown(
+    request: BeginControlledShutdown, image: MetadataImage, settings: ControllerSettings
+) -> ControllerResult[None] | Refused:
+    broker = check_epoch(image, request.broker_id, request.broker_epoch)
+    if isinstance(broker, Refused):
+        return broker
+    records: list[MetadataRecord] = []
+    if not broker.in_controlled_shutdown:
+        records.append(_change(broker, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN))
+    records += partition_changes.without_broker(image, broker.id, may_be_unclean(image, settings))
+    return ControllerResult(None, tuple(records))
+
+
+def register_controller(request: RegisterController) -> ControllerResult[None]:
+    # loaded here: of the other types every node writes some, of this one only a controller that starts
+    from ottla.metadata.records.register_controller_record import (
+        ControllerEndpoint,
+        ControllerFeature,
+        RegisterControllerRecord,
+    )
+
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=False,
+        end_points=tuple(ControllerEndpoint(**end._asdict()) for end in request.endpoints),
+        features=tuple(
+            ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in request.features
+        ),
+    )
+    return ControllerResult(None, (record,))
+
+
+def check_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerImage | Refused:
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        message = f"No broker registration found for broker id {broker_id}"
+    elif broker.epoch != epoch:
+        message = f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}"
+    else:
+        return broker
+    return Refused(ApiError(ErrorCode.stale_broker_epoch, message))
+
+
+def _check_registration(request: RegisterBroker, image: MetadataImage, settings: ControllerSettings) -> ApiError | None:
+    if request.cluster_id != settings.cluster_id:
+        message = f"Expected cluster ID {settings.cluster_id}, but got cluster ID {request.cluster_id}"
+        return ApiError(ErrorCode.inconsistent_cluster_id, message)
+    existing = image.brokers.get(request.broker_id)
+    if (
+        existing is not None
+        and request.has_session
+        and existing.incarnation_id != request.incarnation_id
+        and not existing.in_controlled_shutdown
+    ):
+        return ApiError(
+            ErrorCode.duplicate_broker_registration,
+            "Another broker is registered with that broker id. If the broker was recently restarted this should "
+            "self-resolve once the heartbeat manager expires the broker's session.",
+        )
+    return _check_directories(request, image) or _check_features(request, image)
+
+
+def _check_directories(request: RegisterBroker, image: MetadataImage) -> ApiError | None:
+    wrong = None
+    if not request.log_dirs:
+        wrong = "No directories specified in request"
+    elif any(directory in RESERVED_DIRECTORIES for directory in request.log_dirs):
+        wrong = "Reserved directory ID in request"
+    elif len(set(request.log_dirs)) != len(request.log_dirs):
+        wrong = "Duplicate directory ID in request"
+    for other in image.brokers.values():
+        for directory in request.log_dirs:
+            if other.id != request.broker_id and directory in other.directories and wrong is None:
+                wrong = f"Broker {other.id} is already registered with directory {directory}"
+    return None if wrong is None else ApiError(ErrorCode.invalid_registration, wrong)
+
+
+def _check_features(request: RegisterBroker, image: MetadataImage) -> ApiError | None:
+    offered = dict(request.features)
+    if METADATA_VERSION not in offered:
+        message = "Request features do not contain 'metadata.version'"
+        return ApiError(ErrorCode.invalid_registration, message)
+    for name in dict.fromkeys((*offered, *image.features)):
+        finalised = image.features.get(name, 0)
+        low, high = offered.get(name, VersionRange(0, 0))
+        if not low <= finalised <= high:
+            return ApiError(
+                ErrorCode.unsupported_version,
+                f"Unable to register because the broker does not support finalized version {finalised} of {name}. "
+                f"The broker wants a version between {low} and {high}, inclusive.",
+            )
+    return None
+
+
+def _registration(
+    request: RegisterBroker, epoch: int, fenced: bool, in_controlled_shutdown: bool
+) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        end_points=tuple(BrokerEndpoint(**end._asdict()) for end in request.endpoints),
+        features=tuple(
+            BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in request.features
+        ),
+        rack=request.rack,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+        log_dirs=request.log_dirs,
+    )
+
+
+def _change(broker: BrokerImage, **changes: Any) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, **changes)

@@ -1,0 +1,208 @@
+"""CreateTopics. Each topic stands or falls alone; the records of all that stand are one batch.
+
+The order of the checks is Kafka's, since a client sees only the first that fails: duplicates, name, existence, configs,
+then the assignment.
+"""
+
+from collections import Counter
+from typing import Final
+from uuid import UUID
+
+from ottla.metadata.controller import configs, placement, topic_names
+from ottla.metadata.controller.requests import USE_DEFAULT, CreateTopics, NewTopic, TopicCreated
+from ottla.metadata.controller.result import ApiError, ControllerResult
+from ottla.metadata.controller.settings import ControllerSettings
+from ottla.metadata.image import (
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    ConfigResource,
+    MetadataImage,
+    ResourceType,
+)
+from ottla.metadata.records.base import MetadataRecord
+from ottla.metadata.records.partition_record import PartitionRecord
+from ottla.metadata.records.topic_record import TopicRecord
+from ottla.model.errors import ErrorCode
+from ottla.model.names import METADATA_TOPIC
+
+MAX_PARTITIONS: Final = 10_000
+MAX_RECORDS: Final = 10_000
+
+
+def create_topics(
+    request: CreateTopics, image: MetadataImage, settings: ControllerSettings
+) -> ControllerResult[tuple[TopicCreated, ...]]:
+    counts = Counter(topic.name for topic in request.topics)
+    wanted = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC]
+    records: list[MetadataRecord] = []
+    replies: list[TopicCreated] = []
+    if _partitions_asked(wanted, settings) > MAX_PARTITIONS:
+        replies += _all_refused(wanted, "Excessively large number of partitions per request.")
+    else:
+        collisions: dict[str, str] | None = None
+        for topic in wanted:
+            if collisions is None and topic_names.has_collision_chars(topic.name):
+                collisions = topic_names.colliding(image.topic_ids)
+            outcome = _create(topic, image, settings, collisions or {})
+            if isinstance(outcome, ApiError):
+                replies.append(TopicCreated(topic.name, outcome))
+            else:
+                records += outcome
+                replies.append(_created(topic.name, outcome))
+        if len(records) > MAX_RECORDS:
+            replies = _all_refused(wanted, "Unable to perform excessively large batch operation.")
+            records.clear()
+    replies += (
+        TopicCreated(name, ApiError(ErrorCode.invalid_request, "Duplicate topic name."))
+        for name, count in counts.items()
+        if count > 1
+    )
+    if counts[METADATA_TOPIC] == 1:
+        message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        replies.append(TopicCreated(METADATA_TOPIC, ApiError(ErrorCode.invalid_request, message)))
+    return ControllerResult(tuple(replies), () if request.validate_only else tuple(records))
+
+
+def _partitions_asked(topics: list[NewTopic], settings: ControllerSettings) -> int:
+    return sum(
+        len(topic.assignments)
+        or (settings.default_num_partitions if topic.num_partitions == -1 else topic.num_partitions)
+        for topic in topics
+    )
+
+
+def _all_refused(topics: list[NewTopic], message: str) -> list[TopicCreated]:
+    return [TopicCreated(topic.name, ApiError(ErrorCode.policy_violation, message)) for topic in topics]
+
+
+def _created(name: str, records: list[MetadataRecord]) -> TopicCreated:
+    partitions = [record for record in records if isinstance(record, PartitionRecord)]
+    return TopicCreated(
+        name,
+        topic_id=partitions[0].topic_id,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas),
+    )
+
+
+def _create(
+    topic: NewTopic, image: MetadataImage, settings: ControllerSettings, collisions: dict[str, str]
+) -> list[MetadataRecord] | ApiError:
+    if error := _check_name(topic.name, image, collisions):
+        return error
+    if nulls := [name for name, value in topic.configs if value is None]:
+        message = f"Null value not supported for topic configs: {','.join(nulls)}"
+        return ApiError(ErrorCode.invalid_config, message)
+    resource = ConfigResource(ResourceType.TOPIC, topic.name)
+    values = {name: value for name, value in topic.configs if value is not None}
+    if values and (wrong := settings.configs.check(resource, values)) is not None:
+        return ApiError(ErrorCode.invalid_config, wrong)
+    replicas = _manual(topic, image) if topic.assignments else _placed(topic, image, settings)
+    if isinstance(replicas, ApiError):
+        return replicas
+    topic_id = settings.random.uuid()
+    return [
+        TopicRecord(name=topic.name, topic_id=topic_id),
+        # Kafka's order: whoever replays the partitions knows the configs already
+        *(configs.record(resource, name, value) for name, value in sorted(values.items())),
+        *(_partition_record(topic_id, number, one, image) for number, one in enumerate(replicas)),
+    ]
+
+
+def _check_name(name: str, image: MetadataImage, collisions: dict[str, str]) -> ApiError | None:
+    if name in image.topic_ids:
+        return ApiError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+    if wrong := topic_names.what_is_wrong(name):
+        return ApiError(ErrorCode.invalid_topic_exception, wrong)
+    if topic_names.has_collision_chars(name) and (other := collisions.get(topic_names.collision_key(name))):
+        return ApiError(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {other}")
+    return None
+
+
+def _manual(topic: NewTopic, image: MetadataImage) -> list[tuple[int, ...]] | ApiError:
+    if topic.replication_factor != USE_DEFAULT or topic.num_partitions != USE_DEFAULT:
+        what = "replication factor" if topic.replication_factor != USE_DEFAULT else "numPartitions"
+        message = f"A manual partition assignment was specified, but {what} was not set to -1."
+        return ApiError(ErrorCode.invalid_request, message)
+    assigned: dict[int, tuple[int, ...]] = {}
+    for partition, replicas in topic.assignments:
+        if wrong := _wrong_with_assignment(partition, replicas, assigned, image):
+            return ApiError(ErrorCode.invalid_replica_assignment, wrong)
+        assigned[partition] = replicas
+    if sorted(assigned) != list(range(len(assigned))):
+        message = "partitions should be a consecutive 0-based integer sequence"
+        return ApiError(ErrorCode.invalid_replica_assignment, message)
+    return [assigned[partition] for partition in range(len(assigned))]
+
+
+def _wrong_with_assignment(
+    partition: int, replicas: tuple[int, ...], before: dict[int, tuple[int, ...]], image: MetadataImage
+) -> str | None:
+    if partition in before:
+        return f"Found multiple manual partition assignments for partition {partition}"
+    if not replicas:
+        return "The manual partition assignment includes an empty replica list."
+    in_order = sorted(replicas)
+    for position, broker_id in enumerate(in_order):
+        if broker_id not in image.brokers:
+            return f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+        if position and in_order[position - 1] == broker_id:
+            return f"The manual partition assignment includes the broker {broker_id} more than once."
+    factor = len(next(iter(before.values()), replicas))
+    if len(replicas) != factor:
+        return (
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
+            f"consistent with previous partitions, which have {factor} replica(s)."
+        )
+    if not any(image.brokers[broker_id].active for broker_id in replicas):
+        return (
+            f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in "
+            "controlled shutdown."
+        )
+    return None
+
+
+def _placed(topic: NewTopic, image: MetadataImage, settings: ControllerSettings) -> list[tuple[int, ...]] | ApiError:
+    if topic.replication_factor < USE_DEFAULT or topic.replication_factor == 0:
+        message = "Replication factor must be larger than 0, or -1 to use the default value."
+        return ApiError(ErrorCode.invalid_replication_factor, message)
+    if topic.num_partitions < USE_DEFAULT or topic.num_partitions == 0:
+        message = "Number of partitions was set to an invalid non-positive value."
+        return ApiError(ErrorCode.invalid_partitions, message)
+    use_default = topic.replication_factor == USE_DEFAULT
+    factor = settings.default_replication_factor if use_default else topic.replication_factor
+    count = settings.default_num_partitions if topic.num_partitions == USE_DEFAULT else topic.num_partitions
+    reason = "All brokers are currently fenced or in controlled shutdown."
+    try:
+        placed = placement.place(image.brokers.values(), count, factor, settings.random)
+    except placement.PlacementError as error:
+        reason = str(error)
+    else:
+        if all(any(image.brokers[broker_id].active for broker_id in replicas) for replicas in placed):
+            return placed
+    message = f"Unable to replicate the partition {factor} time(s): {reason}"
+    return ApiError(ErrorCode.invalid_replication_factor, message)
+
+
+def _partition_record(topic_id: UUID, number: int, replicas: tuple[int, ...], image: MetadataImage) -> PartitionRecord:
+    isr = tuple(broker_id for broker_id in replicas if image.brokers[broker_id].active)
+    return PartitionRecord(
+        partition_id=number,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=isr,
+        removing_replicas=(),
+        adding_replicas=(),
+        leader=isr[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=tuple(_directory(broker_id, image) for broker_id in replicas),
+    )
+
+
+def _directory(broker_id: int, image: MetadataImage) -> UUID:
+    """A broker with several directories chooses itself, and tells afterwards (KIP-858)."""
+    directories = image.brokers[broker_id].directories
+    if not directories:
+        return DIRECTORY_MIGRATING
+    return directories[0] if len(directories) == 1 else DIRECTORY_UNASSIGNED

@@ -1,0 +1,41 @@
+"""Which feature levels a cluster starts with, and what a new leader writes before anything else."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.metadata.image import METADATA_VERSION, MetadataImage, VersionRange
+from ottla.metadata.records.base import MetadataRecord
+from ottla.metadata.records.feature_level_record import FeatureLevelRecord
+
+KRAFT_VERSION: Final = "kraft.version"
+LATEST_METADATA_VERSION: Final = 30  # 4.3-IV0
+
+SUPPORTED: Final[dict[str, VersionRange]] = {
+    # Clusters before 3.3-IV3 write records that nobody reads any more; Kafka 4 starts there too.
+    METADATA_VERSION: VersionRange(7, LATEST_METADATA_VERSION),
+    # 1 is dynamic voters (KIP-853). What is missing (group, transaction, share, streams, eligible.leader.replicas)
+    # is not implemented: a level that is finalised makes clients and brokers count on it.
+    KRAFT_VERSION: VersionRange(0, 0),
+}
+
+
+def bootstrap_records(metadata_version: int = LATEST_METADATA_VERSION) -> tuple[MetadataRecord, ...]:
+    """What `storage format` puts into bootstrap.checkpoint: the first records of a new cluster."""
+    return (FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version),)
+
+
+def activation_records(
+    image: MetadataImage, open_transaction: bool, bootstrap: Sequence[MetadataRecord]
+) -> tuple[MetadataRecord, ...]:
+    """KIP-868: an earlier leader's unfinished transaction is aborted; an empty log gets the bootstrap records, in one."""
+    records: list[MetadataRecord] = []
+    if open_transaction:
+        from ottla.metadata.records.abort_transaction_record import AbortTransactionRecord
+
+        records.append(AbortTransactionRecord(reason="Controller failover"))
+    if image.is_empty:
+        from ottla.metadata.records.begin_transaction_record import BeginTransactionRecord
+        from ottla.metadata.records.end_transaction_record import EndTransactionRecord
+
+        records += (BeginTransactionRecord(name="Bootstrap records"), *bootstrap, EndTransactionRecord())
+    return tuple(records)

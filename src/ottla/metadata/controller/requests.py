@@ -1,0 +1,144 @@
+"""What can be asked of the controller. Each request names the type of its reply; the API files translate from the wire."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, Generic, NamedTuple, TypeVar
+from uuid import UUID
+
+from ottla.metadata.controller.result import NO_ERROR, ApiError
+from ottla.metadata.image import ConfigResource, Endpoint, VersionRange
+
+R = TypeVar("R")
+USE_DEFAULT: Final = -1
+
+
+class Request(Generic[R]):
+    """R is what the reply is."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    name: str
+    num_partitions: int = USE_DEFAULT
+    replication_factor: int = USE_DEFAULT
+    assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()  # partition, its replicas
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreated:
+    """The answer for one topic: with an error, all but the name is as empty as Kafka leaves it."""
+
+    name: str
+    error: ApiError = NO_ERROR
+    topic_id: UUID = UUID(int=0)
+    num_partitions: int = -1
+    replication_factor: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopics(Request[tuple[TopicCreated, ...]]):
+    topics: tuple[NewTopic, ...]
+    validate_only: bool = False
+
+
+class TopicRef(NamedTuple):
+    """A topic by name or by id; both or none is the asker's mistake."""
+
+    name: str | None = None
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    name: str | None
+    topic_id: UUID | None
+    error: ApiError = NO_ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopics(Request[tuple[TopicDeleted, ...]]):
+    topics: tuple[TopicRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBroker(Request[int]):
+    """The reply is the broker epoch."""
+
+    broker_id: int
+    cluster_id: str
+    incarnation_id: UUID
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[tuple[str, VersionRange], ...]
+    log_dirs: tuple[UUID, ...]
+    rack: str | None = None
+    has_session: bool = False
+    """Whether an earlier incarnation may still be alive, as far as heartbeats tell. Then only that one may register."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnfenceBroker(Request[None]):
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class FenceBroker(Request[None]):
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BeginControlledShutdown(Request[None]):
+    """Moves leadership away as far as that is possible; the broker is fenced when it is ready to go."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterController(Request[None]):
+    controller_id: int
+    incarnation_id: UUID
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[tuple[str, VersionRange], ...]
+
+
+class ProducerIdBlock(NamedTuple):
+    first: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIds(Request[ProducerIdBlock]):
+    broker_id: int
+    broker_epoch: int
+
+
+class AlterOp(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    name: str
+    op: AlterOp
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterConfigs(Request[tuple[tuple[ConfigResource, ApiError], ...]]):
+    changes: tuple[tuple[ConfigResource, tuple[ConfigChange, ...]], ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigs(Request[tuple[tuple[ConfigResource, ApiError], ...]]):
+    """The old way: what is not named goes back to its default."""
+
+    configs: tuple[tuple[ConfigResource, tuple[tuple[str, str | None], ...]], ...]
+    validate_only: bool = False

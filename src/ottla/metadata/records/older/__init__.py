@@ -1,0 +1,1 @@
+"""Versions of records that only logs of older clusters hold. Generated: see tools/generate_records.py."""

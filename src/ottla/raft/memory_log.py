@@ -1,0 +1,48 @@
+"""A RaftLog in memory, for tests and for clusters that need not outlive their process."""
+
+import asyncio
+from collections.abc import Iterator
+
+from ottla.env.ports import Buffer
+from ottla.record.batch import new_head, parse_header
+
+
+class MemoryRaftLog:
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+        self.flushed_offset = 0
+        self.append_error: OSError | None = None
+        self.flush_error: OSError | None = None
+
+    @property
+    def end_offset(self) -> int:
+        return parse_header(self.batches[-1]).next_offset if self.batches else 0
+
+    @property
+    def last_epoch(self) -> int:
+        return parse_header(self.batches[-1]).leader_epoch if self.batches else 0
+
+    def append(self, batch: Buffer, epoch: int) -> int:
+        if self.append_error is not None:
+            raise self.append_error
+        base_offset = self.end_offset
+        head = new_head(base_offset, parse_header(batch).length, epoch)
+        self.batches.append(head + bytes(memoryview(batch)[len(head) :]))
+        return base_offset
+
+    async def flush(self) -> int:
+        end = self.end_offset
+        await asyncio.sleep(0)
+        if self.flush_error is not None:
+            raise self.flush_error
+        self.flushed_offset = max(self.flushed_offset, end)
+        return self.flushed_offset
+
+    def read_from(self, offset: int) -> Iterator[memoryview]:
+        for batch in self.batches:
+            if parse_header(batch).next_offset > offset:
+                yield memoryview(batch)
+
+    def lose_power(self) -> None:
+        """Drops what was not flushed."""
+        self.batches = [batch for batch in self.batches if parse_header(batch).next_offset <= self.flushed_offset]

@@ -1,0 +1,347 @@
+"""One partition on this node: who may append and read, how far records are committed, and who is told.
+
+Every check of leadership, epoch, in-sync replicas and offsets is in here, so that an API only has to ask. With one
+replica the in-sync set is this node alone and the high watermark follows the log's end; nothing else is special.
+
+Three stages of a record, each a `Progress` that anyone can wait on:
+- appended: in the log, and flushed as far as flush.messages demands. What acks=1 waits for.
+- flushed: would survive a loss of power.
+- committed: below the high watermark. What acks=all waits for, and what consumers see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from enum import IntEnum
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from ottla.env.ports import Buffer, Env
+from ottla.log.epochs import EpochEnd
+from ottla.log.partition_log import LogRead, OffsetOutOfRange, PartitionLog
+from ottla.log.producers import Origin, SeenBatch
+from ottla.log.txn_index import AbortedTxn
+from ottla.model.config.topic import LogConfig
+from ottla.model.errors import ErrorCode
+from ottla.model.names import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, TopicPartition
+from ottla.record.batch import BatchHeader, parse_header, with_log_append_time
+from ottla.record.validate import BatchRules, Rejected, Walked, check_produced, walk_records
+from ottla.replica.progress import Progress
+
+_NONE: Final = ErrorCode.none
+_INLINE_WALK_BYTES: Final = 4096  # a walk over more than this goes to another process
+
+
+class Isolation(IntEnum):
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+    LOG_END = 2  # followers read what is not committed yet
+
+
+class Appended(NamedTuple):
+    """What became of a batch. With an error the offsets are -1."""
+
+    code: ErrorCode
+    base_offset: int = NO_OFFSET
+    next_offset: int = NO_OFFSET
+    log_append_time: int = NO_TIMESTAMP
+    start_offset: int = NO_OFFSET
+    message: str | None = None
+    record_errors: tuple[tuple[int, str], ...] = ()
+
+
+class Fetched(NamedTuple):
+    code: ErrorCode
+    high_watermark: int = NO_OFFSET
+    last_stable_offset: int = NO_OFFSET
+    start_offset: int = NO_OFFSET
+    data: LogRead | None = None
+    aborted: list[AbortedTxn] | None = None
+    diverging: EpochEnd | None = None
+
+
+class Leadership(NamedTuple):
+    """What the metadata says about a partition."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    partition_epoch: int = 0
+
+
+class PartitionListener(Protocol):
+    """Told in order, on the loop. For coordinators, fetchers and waiting requests."""
+
+    def high_watermark_moved(self, partition: Partition, offset: int) -> None: ...
+    def leadership_changed(self, partition: Partition, led_before: bool) -> None: ...
+
+
+class Partition:
+    def __init__(
+        self, env: Env, node_id: int, key: TopicPartition, topic_id: UUID, log: PartitionLog, high_watermark: int
+    ) -> None:
+        self.key = key
+        self.topic_id = topic_id
+        self.log = log
+        self.leadership = Leadership(-1, NO_EPOCH, (), ())
+        self.is_leader = False
+        self.leader_epoch = NO_EPOCH
+        self.appended = Progress(log.committable_offset)
+        self.flushed = Progress(log.flushed_offset)
+        self.committed = Progress(min(max(high_watermark, log.start_offset), log.end_offset))
+        self.listeners: list[PartitionListener] = []
+        self.bytes_appended = 0  # since the start of this process; what waiting fetches count by
+        self._env = env
+        self._node_id = node_id
+        self._epoch_start_offset = 0
+        self._min_isr = 1
+        self._rules = _rules(log.config)
+        self._needs_walk = self._rules.needs_walk
+        # Appends whose records are checked in another process, and those that came after them, in order.
+        self._checking: deque[_Checking] = deque()
+        log.on_flushed = self._on_flushed
+
+    # -- leadership and configuration
+
+    def lead_or_follow(self, leadership: Leadership) -> None:
+        led_before = self.is_leader
+        new_epoch = leadership.leader_epoch != self.leader_epoch
+        self.leadership = leadership
+        self.leader_epoch = leadership.leader_epoch
+        self.is_leader = leadership.leader == self._node_id
+        self._min_isr = min(self.log.config.min_insync_replicas, max(len(leadership.replicas), 1))
+        if self.is_leader and new_epoch:
+            self._epoch_start_offset = self.log.end_offset
+            self.log.assign_epoch(self.leader_epoch, self.log.end_offset)
+        if self.is_leader:
+            self._advance()
+        if new_epoch or led_before != self.is_leader:
+            for listener in self.listeners:
+                listener.leadership_changed(self, led_before)
+
+    def configure(self, config: LogConfig) -> None:
+        self.log.configure(config)
+        self._rules = _rules(config)
+        self._needs_walk = self._rules.needs_walk
+        self._min_isr = min(config.min_insync_replicas, max(len(self.leadership.replicas), 1))
+
+    # -- appending
+
+    def append(
+        self,
+        records: Buffer,
+        acks: int,
+        origin: Origin = Origin.CLIENT,
+        expected_leader_epoch: int = NO_EPOCH,
+        version: int = 13,
+    ) -> Appended | asyncio.Future[Appended]:
+        """Appends one batch. A future only where the batch, or one before it, is being checked in another process."""
+        if not self.is_leader:
+            return Appended(ErrorCode.not_leader_or_follower)
+        if expected_leader_epoch >= 0 and expected_leader_epoch != self.leader_epoch:
+            return Appended(_epoch_error(expected_leader_epoch, self.leader_epoch))
+        if acks == -1 and len(self.leadership.isr) < self._min_isr:
+            return Appended(
+                ErrorCode.not_enough_replicas,
+                message=f"The size of the current ISR {len(self.leadership.isr)} is insufficient to satisfy the "
+                f"min.isr requirement of {self._min_isr} for partition {self.key}",
+            )
+        now_ms = self._env.clock.now_ms()
+        rules = self._rules
+        if origin is Origin.CLIENT:
+            header = check_produced(records, rules, now_ms, version)
+            if isinstance(header, Rejected):
+                return self._refused(header)
+            if self._needs_walk or self._checking:
+                return self._append_after_walk(records, header, now_ms)
+        else:
+            header = parse_header(records)
+        return self._append_checked(records, header, origin, now_ms)
+
+    def _append_checked(self, records: Buffer, header: BatchHeader, origin: Origin, now_ms: int) -> Appended:
+        log = self.log
+        if header.producer_id >= 0 and origin is Origin.CLIENT:
+            if header.is_transactional:
+                return Appended(
+                    ErrorCode.invalid_txn_state, message=f"{self.key} has no open transaction of this producer"
+                )
+            seen = log.producers.check(header)
+            if seen is not None:
+                if isinstance(seen, SeenBatch):
+                    return Appended(_NONE, seen.base_offset, seen.last_offset + 1, seen.timestamp, log.start_offset)
+                return Appended(seen.code, message=seen.message, start_offset=log.start_offset)
+        append_time = NO_TIMESTAMP
+        max_timestamp = header.max_timestamp
+        if self._rules.log_append_time and origin is Origin.CLIENT:
+            append_time = max_timestamp = now_ms
+            records = with_log_append_time(records, now_ms)
+        try:
+            base_offset = log.append(records, header, self.leader_epoch, max_timestamp, now_ms)
+        except OSError as error:
+            return Appended(ErrorCode.kafka_storage_error, message=f"{log.folder}: {error}")
+        self.bytes_appended += header.length
+        self._advance()
+        return Appended(_NONE, base_offset, base_offset + header.last_offset_delta + 1, append_time, log.start_offset)
+
+    def _refused(self, rejected: Rejected) -> Appended:
+        return Appended(
+            rejected.code,
+            start_offset=self.log.start_offset,
+            message=rejected.message,
+            record_errors=rejected.records,
+        )
+
+    # -- batches that are checked record by record
+
+    def _append_after_walk(
+        self, records: Buffer, header: BatchHeader, now_ms: int
+    ) -> Appended | asyncio.Future[Appended]:
+        small = header.codec == 0 and header.size <= _INLINE_WALK_BYTES
+        if small and not self._checking:
+            walked = walk_records(records, self._rules, now_ms)
+            if isinstance(walked, Rejected):
+                return self._refused(walked)
+            return self._append_checked(records, header, Origin.CLIENT, now_ms)
+        copy = bytes(records)  # the buffer that it came in is used again as soon as this returns
+        check = None  # a batch that waits only for its turn
+        if self._needs_walk:
+            check = self._env.executor.compute(walk_records, copy, self._rules, now_ms)
+        waiting = _Checking(copy, header, self.leader_epoch, self._env.loop.create_future(), check)
+        self._checking.append(waiting)
+        if check is not None:
+            check.add_done_callback(lambda _: self._take_checked())
+        return waiting.result
+
+    def _take_checked(self) -> None:
+        """Appends, in the order in which they came, all whose check is done."""
+        queue = self._checking
+        while queue and (queue[0].check is None or queue[0].check.done()):
+            waiting = queue.popleft()
+            if waiting.result.done():  # whoever waited has gone; the batch still goes in, as it would in Kafka
+                waiting.result = self._env.loop.create_future()
+            if not self.is_leader or waiting.leader_epoch != self.leader_epoch:
+                waiting.result.set_result(Appended(ErrorCode.not_leader_or_follower))
+                continue
+            problem = waiting.problem()
+            if problem is not None:
+                waiting.result.set_result(self._refused(problem))
+                continue
+            now_ms = self._env.clock.now_ms()
+            waiting.result.set_result(self._append_checked(waiting.records, waiting.header, Origin.CLIENT, now_ms))
+
+    # -- stages
+
+    def _on_flushed(self, offset: int) -> None:
+        self.flushed.advance(offset)
+        self._advance()
+
+    def _advance(self) -> None:
+        """After an append, a flush or a change of the in-sync set: how far each stage has come."""
+        offset = self.log.committable_offset
+        self.appended.advance(offset)
+        if self.is_leader and offset > self.committed.value and len(self.leadership.isr) >= self._min_isr:
+            # The in-sync set is this node alone; followers' offsets join in here with replication.
+            self.log.producers.on_high_watermark(offset)
+            self.committed.advance(offset)
+            for listener in self.listeners:
+                listener.high_watermark_moved(self, offset)
+
+    @property
+    def high_watermark(self) -> int:
+        return self.committed.value
+
+    @property
+    def last_stable_offset(self) -> int:
+        unstable = self.log.producers.first_unstable_offset()
+        return self.committed.value if unstable is None else min(unstable, self.committed.value)
+
+    # -- reading
+
+    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """What a client believes against what is so; -1 means it does not say."""
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            return _epoch_error(current_leader_epoch, self.leader_epoch)
+        return _NONE if self.is_leader else ErrorCode.not_leader_or_follower
+
+    def fetch(
+        self,
+        from_offset: int,
+        max_bytes: int,
+        isolation: Isolation,
+        current_leader_epoch: int = NO_EPOCH,
+        last_fetched_epoch: int = NO_EPOCH,
+        *,
+        at_least_one: bool = False,
+    ) -> Fetched:
+        """Raises NotInMemory where an index or a header has to come from the disk first."""
+        code = self.check_epoch(current_leader_epoch)
+        log = self.log
+        if code is not _NONE:
+            return Fetched(code)
+        if log.failed is not None:
+            return Fetched(ErrorCode.kafka_storage_error)
+        high_watermark, stable = self.committed.value, self.last_stable_offset
+        if last_fetched_epoch >= 0:
+            end = log.epochs.end_of(last_fetched_epoch, log.end_offset)
+            if end.epoch < 0 or from_offset < log.start_offset:
+                return Fetched(ErrorCode.offset_out_of_range, high_watermark, stable, log.start_offset)
+            if end.epoch < last_fetched_epoch or end.end_offset < from_offset:
+                return Fetched(_NONE, high_watermark, stable, log.start_offset, diverging=end)
+        upper = log.end_offset if isolation is Isolation.LOG_END else high_watermark
+        if isolation is Isolation.READ_COMMITTED:
+            upper = stable
+        try:
+            data = log.read(from_offset, max_bytes, upper, at_least_one=at_least_one)
+        except OffsetOutOfRange:
+            return Fetched(ErrorCode.offset_out_of_range, high_watermark, stable, log.start_offset)
+        aborted = None
+        if isolation is Isolation.READ_COMMITTED:
+            aborted = log.aborted_between(from_offset, upper) if data is not None else []
+        return Fetched(_NONE, high_watermark, stable, log.start_offset, data, aborted)
+
+    @property
+    def offsets_are_known(self) -> bool:
+        """False just after an election, while the high watermark has not reached the epoch's first offset (KIP-207)."""
+        return self.committed.value >= self._epoch_start_offset
+
+
+class _Checking:
+    __slots__ = ("check", "header", "leader_epoch", "records", "result")
+
+    def __init__(
+        self,
+        records: bytes,
+        header: BatchHeader,
+        leader_epoch: int,
+        result: asyncio.Future[Appended],
+        check: asyncio.Future[Walked | Rejected] | None,
+    ) -> None:
+        self.records = records
+        self.header = header
+        self.leader_epoch = leader_epoch
+        self.result = result
+        self.check = check
+
+    def problem(self) -> Rejected | None:
+        if self.check is None:
+            return None
+        if (error := self.check.exception()) is not None:
+            return Rejected(ErrorCode.unknown_server_error, f"the records could not be checked: {error}")
+        walked = self.check.result()
+        return walked if isinstance(walked, Rejected) else None
+
+
+def _rules(config: LogConfig) -> BatchRules:
+    return BatchRules(
+        config.max_message_bytes,
+        config.compact,
+        config.log_append_time,
+        config.message_timestamp_before_max_ms,
+        config.message_timestamp_after_max_ms,
+    )
+
+
+def _epoch_error(theirs: int, ours: int) -> ErrorCode:
+    return ErrorCode.fenced_leader_epoch if theirs < ours else ErrorCode.unknown_leader_epoch

@@ -1,0 +1,194 @@
+"""A simulated machine: a disk that outlives its processes, a clock, and one process at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from random import Random
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from ottla.env.ports import Env
+from ottla.env.randomness import SeededRandom
+from ottla.sim.disk import SimDisk
+from ottla.sim.executor import SimExecutor
+from ottla.sim.faults import Moment
+from ottla.sim.incarnation import Incarnation, SimulatedCrash
+from ottla.sim.loop import SimLoop
+from ottla.sim.network import SimNetwork
+from ottla.sim.trace import Trace
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class HostCrashed(Exception):
+    """For whoever waits, outside, for something that a host was doing when it crashed."""
+
+
+class SimClock:
+    """Wall-clock time, which may be wrong: ahead or behind by `skew_ms`, fast or slow by `drift`."""
+
+    def __init__(self, loop: SimLoop, start_ms: int, skew_ms: int = 0, drift: float = 0.0) -> None:
+        self._loop = loop
+        self._start_ms = start_ms
+        self.skew_ms = skew_ms
+        self.drift = drift
+
+    def now_ms(self) -> int:
+        return self._start_ms + self.skew_ms + int(self._loop.time() * 1000 * (1 + self.drift))
+
+
+class Process(Generic[T]):
+    """Something that runs on a host. Awaiting it gives its result, its error, or HostCrashed."""
+
+    __slots__ = ("_future", "awaited", "name")
+
+    def __init__(self, loop: SimLoop, name: str) -> None:
+        self.name = name
+        self.awaited = False
+        self._future: asyncio.Future[T] = loop.create_future()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        self.awaited = True
+        return asyncio.shield(self._future).__await__()  # who stops waiting does not stop the process
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def take_failure(self) -> BaseException | None:
+        """The error it ended with, once; HostCrashed is none, and neither is an error that somebody awaits."""
+        if not self._future.done() or self._future.cancelled() or self.awaited:
+            return None
+        self.awaited = True
+        error = self._future.exception()
+        return None if isinstance(error, HostCrashed) else error
+
+    def ended(self, task: asyncio.Task[T]) -> None:
+        if self._future.done():
+            return
+        if task.cancelled():
+            self._future.cancel()
+        elif (error := task.exception()) is None:
+            self._future.set_result(task.result())
+        elif not isinstance(error, SimulatedCrash):
+            self._fail(error)
+
+    def crashed(self, reason: str) -> None:
+        if not self._future.done():
+            self._fail(HostCrashed(f"{self.name}: {reason}"))
+
+    def _fail(self, error: BaseException) -> None:
+        self._future.set_exception(error)
+        self._future.exception()  # asyncio would complain of one that nobody looks at; World does that, in order
+
+
+class Host:
+    def __init__(
+        self,
+        name: str,
+        loop: SimLoop,
+        network: SimNetwork,
+        clock: SimClock,
+        trace: Trace,
+        random: Callable[[str], Random],
+        cold_reads: float,
+    ) -> None:
+        self.name = name
+        self.clock = clock
+        self.incarnation: Incarnation | None = None
+        self.disk = SimDisk(
+            random(f"{name}/disk"),
+            now_ms=clock.now_ms,
+            cold_reads=cold_reads,
+            observe=lambda event, details: trace.note(name, event, details),
+            on_death=self._planned_death,
+        )
+        self.processes: list[Process[Any]] = []
+        self._env: Env | None = None
+        self._loop = loop
+        self._network = network
+        self._trace = trace
+        self._random = random
+        self._lives = 0
+        self._power_loss_planned = False
+
+    @property
+    def is_up(self) -> bool:
+        return self.incarnation is not None and self.incarnation.alive
+
+    @property
+    def env(self) -> Env:
+        """The world of the process that runs now; one is started if none does."""
+        if self._env is None or not self.is_up:
+            self._env = self._boot()
+        return self._env
+
+    def start(self, main: Callable[[Env], Coroutine[Any, Any, T]], name: str = "main") -> Process[T]:
+        """Runs something on this host, in the process that runs already or in a new one."""
+        env = self.env
+        assert self.incarnation is not None
+        process: Process[T] = Process(self._loop, f"{self.name}/{name}")
+        self.processes.append(process)
+        context = self.incarnation.context()
+        task = self._loop.create_task(main(env), name=process.name, context=context)
+        task.add_done_callback(process.ended, context=self._network.context)
+        return process
+
+    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Calls a function as this host: what it starts dies with the host."""
+        assert self.env is not None
+        assert self.incarnation is not None
+        return self.incarnation.context().run(function, *args, **kwargs)
+
+    def restart(self, main: Callable[[Env], Coroutine[Any, Any, T]], name: str = "main") -> Process[T]:
+        if self.is_up:
+            self.crash()
+        return self.start(main, name)
+
+    def crash(self) -> None:
+        """kill -9: the process is gone, its kernel closes its connections, the page cache stays."""
+        self._end("crash", vanish=False)
+
+    def power_loss(self) -> None:
+        """The machine is gone: no goodbye on the network, and the disk keeps what was synced."""
+        self._end("power loss", vanish=True)
+
+    def crash_at(self, operation: int, moment: Moment = Moment.BEFORE, *, power_loss: bool = False) -> None:
+        """Plans a crash, or a power loss, at a mutating disk operation, counted from 1 from now on."""
+        assert self.env is not None
+        self._power_loss_planned = power_loss
+        self.disk.crash_at(self.disk.operations + operation, moment)
+
+    def _boot(self) -> Env:
+        self._lives += 1
+        self.incarnation = incarnation = Incarnation(self.name, self._lives)
+        self._trace.note(self.name, "start", f"life {self._lives}, disk {self.disk.digest()}")
+        life = f"{self.name}/{self._lives}"
+        return Env(
+            clock=self.clock,
+            disk=self.disk,
+            network=self._network.attach(self.name, incarnation),
+            executor=SimExecutor(
+                self._loop,
+                self._random(f"{life}/executor"),
+                observe=lambda event, details: self._trace.note(self.name, event, details),
+            ),
+            random=SeededRandom(self._random(f"{life}/random")),
+        )
+
+    def _planned_death(self) -> None:
+        if self._power_loss_planned:
+            self.power_loss()
+        else:
+            self.crash()
+
+    def _end(self, how: str, *, vanish: bool) -> None:
+        if self.incarnation is not None and self.incarnation.alive:
+            self.incarnation.alive = False
+            self._loop.buried.extend(self.incarnation.tasks)
+        self._network.detach(self.name, vanish=vanish)
+        # A host that is down already may lose its power too: the page cache of the dead process goes with it.
+        self.disk = self.disk.power_loss() if vanish else self.disk.crash()
+        self._trace.note(self.name, how, f"life {self._lives}, leaves disk {self.disk.digest()}")
+        for process in self.processes:
+            process.crashed(how)

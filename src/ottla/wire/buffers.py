@@ -1,0 +1,69 @@
+"""Receive buffers for requests that do not fit into one read: lent and given back, in all within a budget."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+_SMALLEST: Final = 64 * 1024
+_KEPT_BYTES: Final = 8 * 1024 * 1024  # given back, and held ready for the next request
+
+
+class BufferPool:
+    """Buffers come in powers of two, so that those given back fit again.
+
+    A request is never refused for its size as long as it is alone: with nothing lent, any size is lent.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.lent = 0
+        self._free: dict[int, list[bytearray]] = {}
+        self._kept = 0
+        self._waiting: deque[tuple[int, Callable[[bytearray], None]]] = deque()
+
+    @property
+    def is_short(self) -> bool:
+        return bool(self._waiting)
+
+    def take(self, size: int) -> bytearray | None:
+        """A buffer of at least that size; None if the budget is used up or others wait, then `wait`."""
+        size = _rounded(size)
+        return None if self._waiting or not self._fits(size) else self._lend(size)
+
+    def wait(self, size: int, ready: Callable[[bytearray], None]) -> None:
+        """Hands a buffer over, in the order of asking, when there is room for it."""
+        self._waiting.append((_rounded(size), ready))
+
+    def stop_waiting(self, ready: Callable[[bytearray], None]) -> None:
+        self._waiting = deque(waiting for waiting in self._waiting if waiting[1] != ready)
+        self._serve_waiting()
+
+    def give_back(self, buffer: bytearray) -> None:
+        size = len(buffer)
+        self.lent -= size
+        if self._kept + size <= _KEPT_BYTES:
+            self._kept += size
+            self._free.setdefault(size, []).append(buffer)
+        self._serve_waiting()
+
+    def _fits(self, size: int) -> bool:
+        return not self.lent or self.lent + size <= self.budget
+
+    def _lend(self, size: int) -> bytearray:
+        self.lent += size
+        free = self._free.get(size)
+        if free:
+            self._kept -= size
+            return free.pop()
+        return bytearray(size)
+
+    def _serve_waiting(self) -> None:
+        while self._waiting and self._fits(self._waiting[0][0]):
+            size, ready = self._waiting.popleft()
+            ready(self._lend(size))
+
+
+def _rounded(size: int) -> int:
+    return max(_SMALLEST, 1 << (size - 1).bit_length())

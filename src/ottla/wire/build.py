@@ -1,0 +1,71 @@
+"""Makes an answer of any version from one description.
+
+kio has a class for each version of each message, and a field that a version lacks cannot be given to it. An API file
+describes its answer once, with the fields of the newest version; here each version takes those that it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, get_args, get_origin
+
+
+class _Field(NamedTuple):
+    name: str
+    nested: type[Any] | None
+    is_array: bool
+    required: bool
+
+
+@cache
+def response_type(key: int, version: int) -> type[Any]:
+    from kio.index import load_response_schema
+
+    return load_response_schema(key, version)
+
+
+@cache
+def request_type(key: int, version: int) -> type[Any]:
+    from kio.index import load_request_schema
+
+    return load_request_schema(key, version)
+
+
+def build(entity_type: type[Any], values: Mapping[str, Any]) -> Any:
+    """An entity from nested mappings and lists; names that this version does not have are left out."""
+    given: dict[str, Any] = {}
+    for name, nested, is_array, required in _fields(entity_type):
+        if name not in values:
+            if required:
+                raise TypeError(f"{entity_type.__module__}.{entity_type.__name__} needs {name}")
+            continue
+        value = values[name]
+        if value is not None and nested is not None:
+            value = tuple(build(nested, item) for item in value) if is_array else build(nested, value)
+        elif is_array and isinstance(value, Iterable):
+            value = tuple(value)
+        given[name] = value
+    return entity_type(**given)
+
+
+@cache
+def _fields(entity_type: type[Any]) -> tuple[_Field, ...]:
+    return tuple(
+        _Field(
+            field.name,
+            *_nested(field.type),
+            required=field.default is MISSING and field.default_factory is MISSING,
+        )
+        for field in fields(entity_type)
+    )
+
+
+def _nested(type_: Any) -> tuple[type[Any] | None, bool]:
+    if get_origin(type_) is UnionType:
+        (type_,) = (argument for argument in get_args(type_) if argument is not NoneType)
+    is_array = get_origin(type_) is tuple
+    item = get_args(type_)[0] if is_array else type_
+    return (item if is_dataclass(item) and isinstance(item, type) else None), is_array

@@ -1,0 +1,68 @@
+"""What a handler gives back for a request: bytes, bytes and ranges of files, something later, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla.env.ports import File
+
+
+class FileRange(NamedTuple):
+    """Bytes that are read while they are sent, so that an answer of any size needs little memory."""
+
+    file: File
+    position: int
+    size: int
+
+
+Part = bytes | FileRange
+Message = bytes | list[Part] | None  # a whole frame, size included; None: the client expects no answer
+
+
+class Later:
+    """An answer that comes later.
+
+    With `overlaps`, the request has had its effects and the next one may begin, only the answers must keep their order;
+    otherwise the connection rests until this one is complete.
+    """
+
+    __slots__ = ("_cancel", "_listener", "done", "failed", "message", "overlaps")
+
+    def __init__(self, *, overlaps: bool = False, cancel: Callable[[], None] | None = None) -> None:
+        self.overlaps = overlaps
+        self.done = False
+        self.failed = False
+        self.message: Message = None
+        self._cancel = cancel
+        self._listener: Callable[[], None] | None = None
+
+    def complete(self, message: Message) -> None:
+        if self.done:
+            return
+        self.done = True
+        self.message = message
+        if self._listener is not None:
+            self._listener()
+
+    def fail(self) -> None:
+        """There will be no answer: the connection is closed, as the client would wait for it forever."""
+        self.failed = True
+        self.complete(None)
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        self._listener = listener
+
+    def on_cancel(self, cancel: Callable[[], None]) -> None:
+        self._cancel = cancel
+
+    def cancel(self) -> None:
+        """The client is gone: whoever would have answered can stop."""
+        self._listener = None
+        if not self.done and self._cancel is not None:
+            self._cancel()
+        self.done = True
+
+
+class CloseConnection(Exception):
+    """The way Kafka answers what it will not answer: by closing the connection."""

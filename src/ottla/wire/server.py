@@ -1,0 +1,369 @@
+"""The server's end of a connection: frames in, answers out, in order, with bounded memory.
+
+Small requests are handled right out of one scratch buffer that all connections of the loop share: it is filled and
+consumed within one callback, so an idle connection owns no buffer at all. A request that does not fit is received into
+a buffer lent by the pool. While a connection rests (an answer is awaited, or the client does not read), what was already
+read is kept aside and nothing more is read, so that neither a flood nor a slow reader makes memory grow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+from ottla.env.ports import Executor
+from ottla.wire.buffers import BufferPool
+from ottla.wire.codec import MalformedRequest
+from ottla.wire.reply import CloseConnection, FileRange, Later, Message, Part
+
+_log = logging.getLogger("ottla.wire")
+
+SCRATCH_BYTES: Final = 64 * 1024
+CHUNK_BYTES: Final = 256 * 1024  # how much of a file is read and handed to the transport at once
+MAX_OVERLAPPING: Final = 1024
+STALL_SECONDS: Final = 30.0
+_SIZE: Final = Struct(">i")
+
+Handler = Callable[["ServerConnection", memoryview], Message | Later]
+
+
+class ConnectionSettings:
+    """What all connections of a node share."""
+
+    def __init__(self, handler: Handler, executor: Executor, pool: BufferPool, max_request_bytes: int) -> None:
+        self.handler = handler
+        self.executor = executor
+        self.pool = pool
+        self.max_request_bytes = max_request_bytes
+        self.scratch = bytearray(SCRATCH_BYTES)
+        self.scratch_view = memoryview(self.scratch)
+        self.connections: dict[ServerConnection, None] = {}
+
+    def close_stalled(self, now: float) -> None:
+        """When buffers are short, a client that began a request and does not go on must not keep its buffer."""
+        if self.pool.is_short:
+            for connection in list(self.connections):
+                connection.close_if_stalled(now)
+
+
+class ServerConnection(asyncio.BufferedProtocol):
+    def __init__(self, settings: ConnectionSettings, listener: str) -> None:
+        self.listener = listener
+        self.peer = "?"
+        self.local_port = 0
+        self._settings = settings
+        self._transport: asyncio.Transport | None = None
+        self._prefix = b""  # the beginning of a frame's size
+        self._frame: bytearray | None = None  # a frame being received, in a lent buffer
+        self._frame_size = 0
+        self._filled = 0
+        self._progress_at = 0.0
+        self._aside = b""  # read, and not handled while the connection rests
+        self._waits_for_buffer = False
+        self._slots: deque[Later] = deque()  # answers that are awaited, oldest first
+        self._stream: deque[Part] = deque()  # an answer being sent piece by piece
+        self._reading_file = False
+        self._write_paused = False
+        self._read_paused = False
+        self._handling = False
+        self._out: list[bytes] = []
+
+    # -- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
+        self.local_port = local[1] if isinstance(local, tuple) else 0
+        if (sock := transport.get_extra_info("socket")) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._settings.connections[self] = None
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._settings.connections.pop(self, None)
+        if self._waits_for_buffer:
+            self._settings.pool.stop_waiting(self._buffer_is_free)
+        self._release_frame()
+        self._stream.clear()
+        self._aside = b""
+        slots, self._slots = self._slots, deque()
+        for slot in slots:
+            slot.cancel()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._frame is not None:
+            return memoryview(self._frame)[self._filled : self._frame_size]
+        held = len(self._prefix)
+        if held:
+            self._settings.scratch[:held] = self._prefix
+            return self._settings.scratch_view[held:]
+        return self._settings.scratch_view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._frame is not None:
+            self._filled += nbytes
+            if self._filled == self._frame_size:
+                self._frame_complete()
+            else:
+                self._progress_at = asyncio.get_running_loop().time()
+            return
+        end = len(self._prefix) + nbytes
+        self._prefix = b""
+        self._take(self._settings.scratch_view[:end])
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+        self._rest()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        if self._stream:
+            self._pump()
+        self._go_on()
+
+    # -- frames
+
+    def _take(self, data: memoryview) -> None:
+        """Handles all whole frames in the data, one after the other; keeps the rest."""
+        position, end = 0, len(data)
+        unpack = _SIZE.unpack_from
+        largest = self._settings.max_request_bytes
+        self._handling = True
+        try:
+            while end - position >= 4:
+                if self._must_rest():
+                    break
+                size = unpack(data, position)[0]
+                if size < 0 or size > largest:
+                    self._refuse(f"a request of {size} bytes (allowed are {largest}, socket.request.max.bytes)")
+                    return
+                start = position + 4
+                if start + size > end:
+                    self._begin_frame(size, data[start:end])
+                    return
+                self._handle(data[start : start + size])
+                if self._transport is None:
+                    return
+                position = start + size
+            if position < end:
+                rest = bytes(data[position:end])
+                if self._must_rest():
+                    self._aside = rest
+                    self._rest()
+                else:
+                    self._prefix = rest
+        finally:
+            self._handling = False
+            if self._out:
+                self._write_out()
+
+    def _begin_frame(self, size: int, have: memoryview) -> None:
+        self._frame_size = size
+        buffer = self._settings.pool.take(size)
+        if buffer is not None:
+            self._receive_into(buffer, have)
+            return
+        self._aside = bytes(have)
+        self._waits_for_buffer = True
+        self._settings.pool.wait(size, self._buffer_is_free)
+        self._rest()
+
+    def _receive_into(self, buffer: bytearray, have: bytes | memoryview) -> None:
+        self._filled = len(have)
+        buffer[: self._filled] = have
+        self._frame = buffer
+        self._progress_at = asyncio.get_running_loop().time()
+
+    def _buffer_is_free(self, buffer: bytearray) -> None:
+        self._waits_for_buffer = False
+        have, self._aside = self._aside, b""
+        self._receive_into(buffer, have)
+        self._go_on()
+
+    def _frame_complete(self) -> None:
+        frame, size = self._frame, self._frame_size
+        assert frame is not None
+        if self._must_rest():  # cannot be: reading stops when the connection rests
+            return
+        self._handling = True
+        try:
+            self._handle(memoryview(frame)[:size])
+        finally:
+            self._handling = False
+            self._release_frame()
+            if self._out:
+                self._write_out()
+
+    def _release_frame(self) -> None:
+        if self._frame is not None:
+            frame, self._frame = self._frame, None
+            self._settings.pool.give_back(frame)
+
+    def close_if_stalled(self, now: float) -> None:
+        if self._frame is not None and now - self._progress_at > STALL_SECONDS:
+            self._refuse(f"no more of a request of {self._frame_size} bytes for {STALL_SECONDS:.0f} s")
+
+    # -- requests
+
+    def _handle(self, frame: memoryview) -> None:
+        try:
+            answer = self._settings.handler(self, frame)
+        except MalformedRequest as error:
+            self._refuse(str(error))
+            return
+        except CloseConnection as error:
+            if str(error):
+                _log.info("closing the connection from %s: %s", self.peer, error)
+            self.close()
+            return
+        except Exception:
+            _log.exception("a request from %s failed; closing its connection", self.peer)
+            self.abort()
+            return
+        if isinstance(answer, Later):
+            if answer.done:
+                answer = answer.message
+            else:
+                answer.listen(self._slot_done)
+                self._slots.append(answer)
+                return
+        if answer is None:
+            return
+        if self._slots:
+            slot = Later(overlaps=True)
+            slot.complete(answer)
+            self._slots.append(slot)
+        elif isinstance(answer, bytes):
+            self._out.append(answer)
+        else:
+            self._send(answer)
+
+    def _slot_done(self) -> None:
+        """An awaited answer is there; send it, and those behind it, as far as they are there too."""
+        while self._slots and self._slots[0].done and not self._stream:
+            slot = self._slots.popleft()
+            if slot.failed:
+                self.abort()
+                return
+            message = slot.message
+            if isinstance(message, bytes):
+                self._out.append(message)
+            elif message is not None:
+                self._send(message)
+        if not self._handling:
+            if self._out:
+                self._write_out()
+            self._go_on()
+
+    # -- resting and going on
+
+    def _must_rest(self) -> bool:
+        if self._write_paused or self._stream or self._waits_for_buffer:
+            return True
+        slots = self._slots
+        return bool(slots) and (not slots[-1].overlaps or len(slots) >= MAX_OVERLAPPING)
+
+    def _rest(self) -> None:
+        if not self._read_paused and self._transport is not None:
+            self._read_paused = True
+            self._transport.pause_reading()
+
+    def _go_on(self) -> None:
+        """Handles what was kept aside, then reads again; unless something still makes the connection rest."""
+        if self._handling or self._transport is None or self._must_rest():
+            return
+        if self._aside:
+            aside, self._aside = self._aside, b""
+            self._take(memoryview(aside))
+        if self._read_paused and not self._must_rest() and not self._aside and self._transport is not None:
+            self._read_paused = False
+            self._transport.resume_reading()
+
+    # -- sending
+
+    def _write_out(self) -> None:
+        out, self._out = self._out, []
+        if self._transport is not None:
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+
+    def _send(self, parts: list[Part]) -> None:
+        self._stream.extend(parts)
+        self._pump()
+
+    def _pump(self) -> None:
+        """Sends an answer as far as the transport takes it and the data are in memory."""
+        stream, transport = self._stream, self._transport
+        while stream and transport is not None and not self._write_paused and not self._reading_file:
+            part = stream[0]
+            if isinstance(part, bytes):
+                self._out.append(part)
+                stream.popleft()
+                continue
+            size = min(part.size, CHUNK_BYTES)
+            data = part.file.pread_nowait(size, part.position)
+            if data is None:
+                self._read_cold(part, size)
+                break
+            self._chunk_read(part, data)
+        if self._out:
+            self._write_out()
+        if not stream and self._slots and self._slots[0].done:
+            self._slot_done()
+
+    def _chunk_read(self, part: FileRange, data: bytes) -> None:
+        if not data:
+            self._refuse(f"{part.file.path} ends before {part.position + part.size}")
+            return
+        if len(data) == part.size:
+            self._stream.popleft()
+        else:
+            self._stream[0] = FileRange(part.file, part.position + len(data), part.size - len(data))
+        self._out.append(data)
+        self._write_out()
+
+    def _read_cold(self, part: FileRange, size: int) -> None:
+        self._reading_file = True
+        self._rest()
+        reading = self._settings.executor.blocking(part.file.pread, size, part.position)
+        reading.add_done_callback(lambda future: self._cold_read_done(part, future))
+
+    def _cold_read_done(self, part: FileRange, future: asyncio.Future[bytes]) -> None:
+        self._reading_file = False
+        if self._transport is None:
+            return
+        if future.cancelled() or future.exception() is not None:
+            self._refuse(f"{part.file.path} cannot be read: {future.exception()}")
+            return
+        self._chunk_read(part, future.result())
+        self._pump()
+        self._go_on()
+
+    # -- the end
+
+    def _refuse(self, reason: str) -> None:
+        _log.warning("closing the connection from %s: %s", self.peer, reason)
+        self.abort()
+
+    def close(self) -> None:
+        """After what was already answered is sent."""
+        if self._out:
+            self._write_out()
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+
+    def abort(self) -> None:
+        self._out.clear()
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None

@@ -1,0 +1,271 @@
+"""Checks a message's structure against its schema before kio's decoder sees it, and takes out what kio cannot read.
+
+Three reasons, all found by trying. kio reserves memory for as many array items as a length field claims, and a claim of
+four thousand million ends the process: nine bytes from anyone would stop a node. It raises on a tagged field that it
+does not know, where the protocol says to skip it (KIP-482). And it raises on error codes newer than itself and on
+durations or dates that Python has no room for, which are legal.
+
+A plan is made once for each schema class, from the dataclass metadata that kio generates: nested functions, each of
+which walks over one field. Fields of fixed width that stand side by side are one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Final, get_args, get_origin
+
+from kio.schema.errors import ErrorCode
+
+Data = bytes | memoryview
+# Gives the position after the field. Copies the field to `out`, if there is one, in a form that kio can read.
+Step = Callable[[Data, int, "bytearray | None"], int]
+
+
+class Malformed(ValueError):
+    """Bytes that do not follow the schema."""
+
+
+class NeedsRewrite(Exception):
+    """The bytes are legal, but kio would refuse them as they are."""
+
+
+def check(entity_type: type[Any], data: Data) -> Data:
+    """The data itself, or a copy that kio can read; Malformed if a field does not fit into the bytes.
+
+    Bytes after the message are left alone: Apache Kafka does not look at them either.
+    """
+    plan = _plan(entity_type)  # type: ignore[arg-type]  # a class is hashable
+    try:
+        plan(data, 0, None)
+        return data
+    except NeedsRewrite:
+        out = bytearray()
+        plan(data, 0, out)
+        return bytes(out)
+
+
+@cache
+def _plan(entity_type: type[Any]) -> Step:
+    flexible: bool = entity_type.__flexible__
+    steps: list[Step] = []
+    tagged: dict[int, Step] = {}
+    width = 0
+    for field in fields(entity_type):
+        tag = field.metadata.get("tag")
+        kafka_type = field.metadata.get("kafka_type", "")
+        type_, nullable = _without_none(field.type)
+        if tag is None and kafka_type in _WIDTHS and get_origin(type_) is not tuple:
+            width += _WIDTHS[kafka_type]
+            continue
+        step = _field_step(type_, kafka_type, flexible, nullable and tag is None)
+        if tag is not None:
+            tagged[tag] = step
+            continue
+        if width:
+            steps.append(_fixed(width))
+            width = 0
+        steps.append(step)
+    if width:
+        steps.append(_fixed(width))
+    if flexible:
+        steps.append(_tagged_fields(tagged))
+    return _sequence(steps)
+
+
+def _without_none(type_: Any) -> tuple[Any, bool]:
+    if get_origin(type_) is not UnionType:
+        return type_, False
+    (inner,) = (argument for argument in get_args(type_) if argument is not NoneType)
+    return inner, True
+
+
+def _field_step(type_: Any, kafka_type: str, flexible: bool, nullable: bool) -> Step:
+    if get_origin(type_) is tuple:
+        return _array(_item_step(get_args(type_)[0], kafka_type, flexible), flexible)
+    step = _item_step(type_, kafka_type, flexible)
+    return _nullable_struct(step) if nullable and is_dataclass(type_) else step
+
+
+def _item_step(type_: Any, kafka_type: str, flexible: bool) -> Step:
+    if is_dataclass(type_):
+        return _plan(type_)  # type: ignore[arg-type]
+    if kafka_type in _WIDTHS:
+        return _fixed(_WIDTHS[kafka_type])
+    if kafka_type in _RANGES:
+        return _ranged(*_RANGES[kafka_type])
+    if kafka_type == "error_code":
+        return _error_code
+    if kafka_type not in _BYTES_LENGTH_WIDTH:
+        raise NotImplementedError(f"kio schemas have a type that is not known here: {kafka_type}")
+    return _compact_bytes if flexible else _legacy_bytes(_BYTES_LENGTH_WIDTH[kafka_type])
+
+
+_WIDTHS: Final = {
+    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "timedelta_i32": 4,
+    "int64": 8, "uint64": 8, "float64": 8, "uuid": 16,
+}  # fmt: skip
+_BYTES_LENGTH_WIDTH: Final = {"string": 2, "bytes": 4, "records": 4}
+_RANGES: Final = {  # in milliseconds: kio counts durations in 64 bits of microseconds, and dates end with year 9999
+    "timedelta_i64": (-(2**63 // 1000), 2**63 // 1000),
+    "datetime_i64": (-(2**63), 253_402_300_799_000),
+}
+_UNKNOWN_ERROR: Final = ErrorCode.unknown_server_error.value.to_bytes(2, "big", signed=True)
+
+
+def read_uvarint(data: Data, position: int) -> tuple[int, int]:
+    """An unsigned number of at most five bytes, and where it ends."""
+    try:
+        byte = data[position]
+        position += 1
+        if byte < 0x80:
+            return byte, position
+        value = byte & 0x7F
+        for shift in (7, 14, 21, 28):
+            byte = data[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value, position
+    except IndexError:
+        raise Malformed(f"the message ends at byte {len(data)}, inside a number") from None
+    raise Malformed(f"a number that ends at byte {position} has more than five bytes")
+
+
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _take(data: Data, position: int, end: int, out: bytearray | None) -> int:
+    if end > len(data):
+        raise Malformed(f"a field at byte {position} ends at {end}, the message at {len(data)}")
+    if out is not None:
+        out += data[position:end]
+    return end
+
+
+def _fixed(width: int) -> Step:
+    def step(data: Data, position: int, out: bytearray | None) -> int:
+        return _take(data, position, position + width, out)
+
+    return step
+
+
+def _ranged(low: int, high: int) -> Step:
+    def step(data: Data, position: int, out: bytearray | None) -> int:
+        end = _take(data, position, position + 8, None)
+        value = int.from_bytes(data[position:end], "big", signed=True)
+        if out is None:
+            if not low <= value <= high:
+                raise NeedsRewrite
+        else:
+            out += min(max(value, low), high).to_bytes(8, "big", signed=True)
+        return end
+
+    return step
+
+
+def _error_code(data: Data, position: int, out: bytearray | None) -> int:
+    end = _take(data, position, position + 2, None)
+    known = int.from_bytes(data[position:end], "big", signed=True) in _known_errors()
+    if out is None:
+        if not known:
+            raise NeedsRewrite
+    else:
+        out += data[position:end] if known else _UNKNOWN_ERROR
+    return end
+
+
+@cache
+def _known_errors() -> frozenset[int]:
+    return frozenset(code.value for code in ErrorCode)
+
+
+def _compact_bytes(data: Data, position: int, out: bytearray | None) -> int:
+    length, start = read_uvarint(data, position)  # one more than the length; 0 for null
+    return _take(data, position, start + length - 1 if length else start, out)
+
+
+def _legacy_bytes(length_width: int) -> Step:
+    def step(data: Data, position: int, out: bytearray | None) -> int:
+        start = _take(data, position, position + length_width, None)
+        length = int.from_bytes(data[position:start], "big", signed=True)
+        return _take(data, position, start + length if length > 0 else start, out)
+
+    return step
+
+
+def _array(item: Step, flexible: bool) -> Step:
+    def step(data: Data, position: int, out: bytearray | None) -> int:
+        if flexible:
+            count, start = read_uvarint(data, position)
+            count -= 1
+        else:
+            start = _take(data, position, position + 4, None)
+            count = int.from_bytes(data[position:start], "big", signed=True)
+        if count > len(data) - start:
+            raise Malformed(f"an array at byte {position} says {count} items, {len(data) - start} bytes follow")
+        if out is not None:
+            out += data[position:start]
+        position = start
+        for _ in range(count):
+            position = item(data, position, out)
+        return position
+
+    return step
+
+
+def _nullable_struct(struct: Step) -> Step:
+    def step(data: Data, position: int, out: bytearray | None) -> int:
+        start = _take(data, position, position + 1, out)
+        return struct(data, start, out) if data[position] < 0x80 else start  # -1 stands for null (KIP-893)
+
+    return step
+
+
+def _tagged_fields(known: dict[int, Step]) -> Step:
+    def step(data: Data, position: int, out: bytearray | None) -> int:
+        count, position = read_uvarint(data, position)
+        if not count:
+            if out is not None:
+                out.append(0)
+            return position
+        kept: list[bytes] = []
+        for _ in range(count):
+            tag, position = read_uvarint(data, position)
+            size, position = read_uvarint(data, position)
+            end = _take(data, position, position + size, None)
+            if tag in known:
+                value = None if out is None else bytearray()
+                if known[tag](data, position, value) != end:
+                    raise Malformed(f"tagged field {tag} at byte {position} is not {size} bytes long")
+                if value is not None:
+                    kept.append(uvarint(tag) + uvarint(len(value)) + value)
+            elif out is None:
+                raise NeedsRewrite
+            position = end
+        if out is not None:
+            out += uvarint(len(kept))
+            out += b"".join(kept)
+        return position
+
+    return step
+
+
+def _sequence(steps: list[Step]) -> Step:
+    if len(steps) == 1:
+        return steps[0]
+
+    def run(data: Data, position: int, out: bytearray | None) -> int:
+        for step in steps:
+            position = step(data, position, out)
+        return position
+
+    return run
