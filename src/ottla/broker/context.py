@@ -46,8 +46,8 @@ RawHandler = Callable[[Context, memoryview], Message | Later]
 class Api:
     """One API: its number, the versions that we answer, and who answers.
 
-    `handle` gets the decoded request and gives the answer, or a coroutine of it. `handle_raw`, for Produce and Fetch, gets
-    the body's bytes and gives a whole frame. `advertise_from` is what ApiVersions says where that differs.
+    `handle` gets the decoded request and gives the answer, or a coroutine of it. `handle_raw`, for Produce and Fetch,
+    gets the body's bytes and gives a whole frame. `advertise_from` is what ApiVersions says where that differs.
     """
 
     key: int

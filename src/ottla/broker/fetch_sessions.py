@@ -1,12 +1,12 @@
-"""Incremental fetch sessions (KIP-227): the broker remembers what a client reads, so that requests and answers can be short.
+"""Incremental fetch sessions (KIP-227): the broker remembers what a client reads, so that requests can be short.
 
-A session has the client's partitions in the order in which they are served; one that gave data moves to the end, so that a
-busy partition cannot starve the others.
+A session has the client's partitions in the order in which they are served; one that gave data moves to the end, so
+that a busy partition cannot starve the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -54,7 +54,7 @@ class SessionError(Exception):
 
 
 class FetchSessions:
-    def __init__(self, slots: int, eviction_ms: int, random_below: object) -> None:
+    def __init__(self, slots: int, eviction_ms: int, random_below: Callable[[int], int]) -> None:
         self._slots = slots
         self._eviction_ms = eviction_ms
         self._below = random_below
@@ -74,7 +74,7 @@ class FetchSessions:
             return None
         session_id = _NO_SESSION
         while session_id == _NO_SESSION or session_id in self._sessions:
-            session_id = self._below(_MAX) + 1  # type: ignore[operator]
+            session_id = self._below(_MAX) + 1
         session = Session(session_id, uses_topic_ids, owner, last_used_ms=now_ms, wanted=wanted)
         self._sessions[session_id] = session
         return session

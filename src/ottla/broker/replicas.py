@@ -26,7 +26,14 @@ _log = logging.getLogger("ottla.broker")
 class Replicas:
     """`by_name` and `by_id` are what requests look into; both hold the same partitions."""
 
-    def __init__(self, env: Env, config: BrokerConfig, logs: LogManager, waiting: WaitingRoom) -> None:
+    def __init__(
+        self,
+        env: Env,
+        config: BrokerConfig,
+        logs: LogManager,
+        waiting: WaitingRoom,
+        checkpointed: Mapping[TopicPartition, int],
+    ) -> None:
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[object, int], Partition] = {}
         self.image: MetadataImage = EMPTY_IMAGE
@@ -34,7 +41,7 @@ class Replicas:
         self._config = config
         self._logs = logs
         self._waiting = waiting
-        self._checkpointed: Mapping[TopicPartition, int] = {}
+        self._checkpointed = checkpointed  # high watermarks from before the start
 
     # -- looking up
 
@@ -65,15 +72,6 @@ class Replicas:
 
     # -- following the metadata
 
-    def start(self, image: MetadataImage, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """All at once, when the node starts."""
-        self.image = image
-        self._checkpointed = high_watermarks
-        for topic in image.topics.values():
-            for number, partition in topic.partitions.items():
-                self._place(topic.id, topic.name, number, partition)
-        self._checkpointed = {}
-
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.image = image
         for topic in delta.deleted_topics.values():
@@ -85,10 +83,10 @@ class Replicas:
             if changed is not None and name is not None:
                 self._place(key.topic_id, name, key.partition, changed)
         for resource in delta.changed_configs:
-            if resource.type == ResourceType.TOPIC and (topic := image.topic(resource.name)) is not None:
-                for number in topic.partitions:
-                    if (partition := self.by_name.get((topic.name, number))) is not None:
-                        partition.configure(self.log_config_of(topic.name))
+            configured = image.topic(resource.name) if resource.type == ResourceType.TOPIC else None
+            for number in configured.partitions if configured is not None else ():
+                if (partition := self.by_name.get((resource.name, number))) is not None:
+                    partition.configure(self.log_config_of(resource.name))
 
     def _place(self, topic_id: UUID, name: str, number: int, image: PartitionImage) -> None:
         key = TopicPartition(name, number)

@@ -17,7 +17,6 @@ from ottla.cli.output import note
 @click.option("--set", "given", type=NameValue(), multiple=True, help="Overrides a line of the file; repeatable.")
 def command(file: Path, given: tuple[tuple[str, str], ...]) -> None:
     """Run a node as a server.properties file says. Its folders must have been formatted: `ottla storage format`."""
-    from ottla.broker.run import run
     from ottla.cli.format_dirs import check_formatted
     from ottla.cli.up import warn_unknown
     from ottla.model.config import broker_config, load_properties
@@ -28,4 +27,7 @@ def command(file: Path, given: tuple[tuple[str, str], ...]) -> None:
     config = broker_config({**loaded.values, **overrides}, where)
     warn_unknown(config)
     check_formatted(config, file)
+
+    from ottla.broker.run import run  # only now: what is wrong with the file is told faster without it
+
     run(config, on_started=lambda address: note(f"Node {config.node_id} is up at {address}."))

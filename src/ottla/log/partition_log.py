@@ -171,9 +171,7 @@ class PartitionLog:
                 waited = now_ms - segment.created_ms
             if waited > self._max_segment_ms - segment.roll_jitter_ms:
                 return True
-        if segment.offset_index.is_full or segment.time_index.is_full:
-            return True
-        return not segment.has_room_for(last_offset)
+        return segment.indexes_full or not segment.has_room_for(last_offset)
 
     def roll(self, now_ms: int) -> Segment:
         """Starts a new segment at the end; the old one is flushed in the background."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 from uuid import UUID
 
@@ -202,7 +203,7 @@ class _Loader:
     def _replay_producers(self, segments: list[Segment], upto: int) -> None:
         """Catches up from the snapshot to an offset through batches that are known to be good."""
         start = self._producers.end_offset
-        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        for segment, following in zip_longest(segments, segments[1:]):
             if segment.base_offset >= upto or start >= upto:
                 break
             if following is not None and following.base_offset <= start:

@@ -54,6 +54,7 @@ class Segment:
         self.offset_of_max_timestamp = -1
         self.first_timestamp: int | None = None  # what rolling by time counts from
         self.roll_jitter_ms = 0
+        self.indexes_full = False
         self._disk = disk
         self._stem = stem
         self._file: File | None = None
@@ -154,6 +155,7 @@ class Segment:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
             self._bytes_since_index_entry = 0
+            self.indexes_full = self.offset_index.is_full or self.time_index.is_full
         self._bytes_since_index_entry += size
 
     def cut(self, position: int, next_offset: int) -> None:

@@ -27,7 +27,7 @@ from ottla.metadata.replay_error import ReplayError
 K = TypeVar("K")
 V = TypeVar("V")
 Publisher = Callable[["MetadataDelta", MetadataImage], None]
-"""Told of every committed change, in order, on the loop. It must not raise and must not wait."""
+"""Told of every committed change, in order, on the loop. It must not wait; an error it raises is only logged."""
 
 
 class PartitionKey(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the metadata log adds up to at one offset. Immutable: a request takes one image and sees nothing change under it.
+"""What the metadata log adds up to at one offset. Immutable: under a request that uses one image nothing changes.
 
 The mappings are plain dicts that nobody writes to once they are in an image; delta.py copies those it changes.
 """

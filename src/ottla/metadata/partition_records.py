@@ -27,7 +27,7 @@ def created(record: Any) -> PartitionImage:
 
 
 def merged(before: PartitionImage, record: Any) -> PartitionImage:
-    """A PartitionChangeRecord on top. Naming a leader bumps the leader epoch, even if it is the one that leads already."""
+    """A PartitionChangeRecord on top. Naming a leader bumps the leader epoch, even if it led already."""
     leads_anew = record.leader != NO_LEADER_CHANGE
     replicas = before.replicas if record.replicas is None else record.replicas
     if record.directories is not None:

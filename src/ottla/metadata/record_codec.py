@@ -2,8 +2,8 @@
 
     uvarint 1 (version of this frame), uvarint key of the record type, uvarint version of it, the message
 
-A record is decoded into the newest version of its type, whichever version it was written in. Which version to write follows
-from metadata.version: a log may belong to a cluster that has not been upgraded yet.
+A record is decoded into the newest version of its type, whichever version it was written in. Which version to write
+follows from metadata.version: a log may belong to a cluster that has not been upgraded yet.
 """
 
 from collections.abc import Callable

@@ -2,4 +2,4 @@
 
 
 class ReplayError(Exception):
-    """A record contradicts those before it: the log is damaged, or a bug wrote it. The node must not go on from here."""
+    """A record contradicts those before it: the log is damaged, or a bug wrote it. The node must not go on."""

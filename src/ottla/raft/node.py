@@ -1,7 +1,7 @@
 """A voter at work: carries out on the event loop what quorum.py decides.
 
-What is appended passes three stages, each with its event: appended (`append` returns), flushed, committed (`on_committed`).
-Appends that arrive while an fsync is under way share the next one.
+What is appended passes three stages, each with its event: appended (`append` returns), flushed, committed
+(`on_committed`). Appends that arrive while an fsync is under way share the next one.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class RaftNode:
             self._is_flushing = False
 
     def _fail(self, error: BaseException) -> None:
-        """After a failed fsync nobody knows what is on the disk (the kernel may have dropped the pages): never go on."""
+        """After a failed fsync nobody knows what the disk has (the kernel may have dropped the pages): never go on."""
         self.failure = error
         self._quorum.resign()
         _log.error("The metadata log cannot be written, this node no longer leads: %s", error, exc_info=error)

@@ -7,8 +7,9 @@
     flushed(voter, end)               Committed(high watermark)
 
 Rules that are easy to get wrong:
-- An epoch is never used twice. After a restart its last records may be gone (they were not synced), so that an old leader
-  which went on in its epoch would write other records under the same (offset, epoch). Kafka starts as `resigned` for this.
+- An epoch is never used twice. After a restart its last records may be gone (they were not synced), so that an old
+  leader which went on in its epoch would write other records under the same (offset, epoch). Kafka starts as
+  `resigned` for this.
 - A vote is durable before it counts, also the vote for oneself; hence Persist comes back as an event.
 - A leader's own records count only when synced, and records of earlier epochs are committed only together with one of
   its own: the high watermark stays unknown until the LeaderChange record is past it.

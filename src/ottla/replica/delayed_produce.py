@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from ottla.env.timers import Timer, TimerWheel
 from ottla.model.errors import ErrorCode
@@ -38,11 +39,12 @@ class DelayedProduce:
         for t, topic in enumerate(self._rows):
             for r, (partition, result) in enumerate(topic):
                 if isinstance(result, asyncio.Future):
-                    result.add_done_callback(
-                        lambda future, t=t, r=r, p=partition: self._appended(t, r, p, future.result())
-                    )
+                    result.add_done_callback(partial(self._checked, t, r, partition))
                 else:
                     self._appended(t, r, partition, result)
+
+    def _checked(self, t: int, r: int, partition: Partition | None, future: asyncio.Future[Appended]) -> None:
+        self._appended(t, r, partition, future.result())
 
     def _appended(self, t: int, r: int, partition: Partition | None, result: Appended) -> None:
         if self._finished:

@@ -41,11 +41,12 @@ class SimClock:
 class Process(Generic[T]):
     """Something that runs on a host. Awaiting it gives its result, its error, or HostCrashed."""
 
-    __slots__ = ("_future", "awaited", "name")
+    __slots__ = ("_future", "awaited", "name", "task")
 
     def __init__(self, loop: SimLoop, name: str) -> None:
         self.name = name
         self.awaited = False
+        self.task: asyncio.Task[T] | None = None  # held here, as asyncio itself holds tasks only weakly
         self._future: asyncio.Future[T] = loop.create_future()
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -131,6 +132,7 @@ class Host:
         self.processes.append(process)
         context = self.incarnation.context()
         task = self._loop.create_task(main(env), name=process.name, context=context)
+        process.task = task
         task.add_done_callback(process.ended, context=self._network.context)
         return process
 

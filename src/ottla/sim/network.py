@@ -17,8 +17,10 @@ from collections.abc import Callable
 from contextvars import Context
 from random import Random
 
+from ottla.sim.cable import Cable, End
 from ottla.sim.incarnation import Incarnation, SimulatedCrash
-from ottla.sim.transport import Address, End, SimTransport, Weather, Wire, connected
+from ottla.sim.transport import Address, SimTransport, connected
+from ottla.sim.weather import Weather
 
 Factory = Callable[[], asyncio.BaseProtocol]
 
@@ -90,7 +92,7 @@ class SimNetwork:
         self._up: dict[str, Incarnation] = {}
         self._listeners: dict[tuple[str, int], SimListener] = {}
         self._transports: list[SimTransport] = []
-        self._holding: dict[Wire, None] = {}
+        self._holding: dict[Cable, None] = {}
         self._blocked: set[tuple[str, str]] = set()
         self._cuts: dict[tuple[str, str], int] = {}
         self._next_port: dict[str, int] = {}
@@ -169,12 +171,12 @@ class SimNetwork:
             return self.random.randint(0, size)
         return None
 
-    def hold(self, wire: Wire) -> None:
-        self._holding[wire] = None
+    def hold(self, cable: Cable) -> None:
+        self._holding[cable] = None
 
     def _release(self) -> None:
         held, self._holding = self._holding, {}
-        self._holding |= {wire: None for wire in held if not wire.release()}
+        self._holding |= {cable: None for cable in held if not cable.release()}
 
     # Connections
 

@@ -1,9 +1,8 @@
-"""One simulated TCP connection: two transports, and a wire for each direction.
+"""One simulated TCP connection: two transports, and a cable for each direction.
 
 Bytes wait in three places, as with a real socket: in the sender's transport (what `pause_writing` is about), on the way
 or in the receiver's kernel (at most a window), and nowhere else. A reader that pauses thus fills the window, then the
-sender's buffer. Wires belong to the world: what was sent arrives although its sender has died. Protocols are only ever
-called from the loop, in the context of their host.
+sender's buffer. Protocols are only ever called from the loop, in the context of their host.
 """
 
 from __future__ import annotations
@@ -12,156 +11,14 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable, Iterable
-from contextvars import Context
-from dataclasses import dataclass
-from enum import Enum
-from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 from zlib import crc32
 
 from ottla.env.ports import Buffer
+from ottla.sim.cable import Acknowledged, Cable, End, Ending, Field
 from ottla.sim.incarnation import Incarnation
 
 Address = tuple[str, int]
-
-
-@dataclass(slots=True)
-class Weather:
-    """How the network behaves. May be changed at any time."""
-
-    shortest_s: float = 0.0001
-    longest_s: float = 0.002
-    pieces: float = 0.3
-    """How often data is cut into smaller pieces, on its way and at each read."""
-    window: int = 65536
-    cut: float = 0.0
-    """How often the arrival of data ends, at a random byte, with the loss of the connection."""
-    patience_s: float = 30.0
-    """How long a sender repeats what is not acknowledged, and a caller an unanswered call."""
-
-
-class Ending(Enum):
-    FINISHED = "closed by the other side"
-    RESET = "reset by the other side"
-
-
-class Acknowledged(NamedTuple):
-    size: int
-
-
-class End(Enum):
-    """What has become of one end, as its kernel sees it."""
-
-    OPEN = 1
-    CLOSED = 2
-    VANISHED = 3
-    """The machine lost its power: nobody answers, until it is up again and has never heard of the connection."""
-
-
-class Field(Protocol):
-    """What a wire asks of the network that it is part of."""
-
-    loop: asyncio.AbstractEventLoop
-    random: Random
-    weather: Weather
-    context: Context
-
-    def is_reachable(self, source: str, target: str) -> bool: ...
-    def is_up(self, host: str) -> bool: ...
-    def bytes_until_cut(self, source: str, target: str, size: int) -> int | None: ...
-    def hold(self, wire: Wire) -> None: ...
-    @property
-    def observe(self) -> Callable[[str, str, str], None]: ...
-
-
-class Wire:
-    """One direction of a connection: in order, with a window."""
-
-    __slots__ = ("_arrive_at", "_giving_up", "_held", "_under_way", "field", "finishing", "source", "target", "unsent")
-
-    def __init__(self, field: Field, source: SimTransport, target: SimTransport) -> None:
-        self.field = field
-        self.source = source
-        self.target = target
-        self.unsent = bytearray()
-        self.finishing = False
-        self._under_way = 0  # bytes of the window in use
-        self._arrive_at = 0.0
-        self._held: list[bytes | Ending | Acknowledged] = []
-        self._giving_up: asyncio.TimerHandle | None = None
-
-    def pump(self) -> None:
-        """Sends what fits into the window."""
-        weather, random = self.field.weather, self.field.random
-        while self.unsent and self._under_way < weather.window:
-            size = min(len(self.unsent), weather.window - self._under_way)
-            if random.random() < weather.pieces:
-                size = random.randint(1, size)
-            data = bytes(self.unsent[:size])
-            del self.unsent[:size]
-            self._under_way += size
-            self.launch(data)
-        if self.finishing and not self.unsent:
-            self.finishing = False
-            self.launch(Ending.FINISHED)
-
-    def launch(self, segment: bytes | Ending | Acknowledged) -> None:
-        weather = self.field.weather
-        travels = self.field.random.uniform(weather.shortest_s, weather.longest_s)
-        self._arrive_at = max(self._arrive_at, self.field.loop.time() + travels)
-        self.field.loop.call_at(self._arrive_at, self._arrive, segment, context=self.field.context)
-
-    def _arrive(self, segment: bytes | Ending | Acknowledged) -> None:
-        if self._held or not self._is_heard():
-            self._held.append(segment)
-            self.field.hold(self)
-            if self._giving_up is None:
-                self._giving_up = self.field.loop.call_later(
-                    self.field.weather.patience_s, self._give_up, context=self.field.context
-                )
-        else:
-            self._receive(segment)
-
-    def _is_heard(self) -> bool:
-        source, target = self.source.host, self.target.host
-        return self.field.is_reachable(source, target) and self.field.is_up(target)
-
-    def release(self) -> bool:
-        """Delivers what was held back, if the way is free now."""
-        if not self._is_heard():
-            return False
-        held, self._held = self._held, []
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-            self._giving_up = None
-        for segment in held:
-            self._receive(segment)
-        return True
-
-    def _give_up(self) -> None:
-        self._giving_up = None
-        if any(not isinstance(segment, Acknowledged) for segment in self._held):
-            self._held.clear()
-            self.source.lose(TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)))
-
-    def _receive(self, segment: bytes | Ending | Acknowledged) -> None:
-        if self.target.end is not End.OPEN:
-            if isinstance(segment, bytes):
-                self.target.out.launch(Ending.RESET)  # a kernel's answer to data for a connection that is no more
-        elif isinstance(segment, Acknowledged):
-            opposite = self.target.out
-            opposite._under_way -= segment.size
-            opposite.pump()
-            self.target.drained()
-        elif isinstance(segment, Ending):
-            self.target.arrived_end(segment)
-        else:
-            cut = self.field.bytes_until_cut(self.source.host, self.target.host, len(segment))
-            self.target.arrived(segment if cut is None else segment[:cut])
-            if cut is not None:
-                self.field.observe(self.target.host, "net cut", f"{self.target.name} after {cut} bytes")
-                self.target.arrived_end(Ending.RESET)
-                self.source.arrived_end(Ending.RESET)
 
 
 class SimTransport(asyncio.Transport):
@@ -170,7 +27,7 @@ class SimTransport(asyncio.Transport):
         self.host = incarnation.host
         self.name = name
         self.end = End.OPEN
-        self.out: Wire
+        self.out: Cable
         self.context = incarnation.context()
         self._incarnation = incarnation
         self._field = field
@@ -189,7 +46,7 @@ class SimTransport(asyncio.Transport):
     def __repr__(self) -> str:
         return f"<SimTransport {self.name} {self.end.name.lower()}>"
 
-    # For the wires
+    # For the cables
 
     def arrived(self, data: bytes) -> None:
         if not self._closing and self._ended is None:
@@ -404,5 +261,5 @@ def connected(
     name = f"#{number} {caller.host}:{local[1]}-{answerer.host}:{remote[1]}"
     near = SimTransport(field, caller, name, local, remote)
     far = SimTransport(field, answerer, name, remote, local)
-    near.out, far.out = Wire(field, near, far), Wire(field, far, near)
+    near.out, far.out = Cable(field, near, far), Cable(field, far, near)
     return near, far

@@ -30,7 +30,7 @@ from ottla.sim.incarnation import SimulatedCrash
 from ottla.sim.loop import SimLoop
 from ottla.sim.network import SimNetwork
 from ottla.sim.trace import Trace
-from ottla.sim.transport import Weather
+from ottla.sim.weather import Weather
 
 T = TypeVar("T")
 

@@ -34,7 +34,7 @@ def request_type(key: int, version: int) -> type[Any]:
     return load_request_schema(key, version)
 
 
-def build(entity_type: type[Any], values: Mapping[str, Any]) -> Any:
+def build(entity_type: Any, values: Mapping[str, Any]) -> Any:
     """An entity from nested mappings and lists; names that this version does not have are left out."""
     given: dict[str, Any] = {}
     for name, nested, is_array, required in _fields(entity_type):
@@ -52,7 +52,7 @@ def build(entity_type: type[Any], values: Mapping[str, Any]) -> Any:
 
 
 @cache
-def _fields(entity_type: type[Any]) -> tuple[_Field, ...]:
+def _fields(entity_type: Any) -> tuple[_Field, ...]:
     return tuple(
         _Field(
             field.name,

@@ -1,8 +1,8 @@
 """Fetch (key 1): reads batches from partitions, or waits until there are some.
 
-Versions: 4 is the oldest (record batches v2), 5 adds log start offsets, 7 sessions (KIP-227), 9 the client's leader epoch,
-11 the rack, 12 is flexible and detects diverging epochs, 13 names topics by id, 15 moves the replica's state to a tagged
-field, 16 tells other nodes' endpoints, 17 and 18 add what only followers send.
+Versions: 4 is the oldest (record batches v2), 5 adds log start offsets, 7 sessions (KIP-227), 9 the client's leader
+epoch, 11 the rack, 12 is flexible and detects diverging epochs, 13 names topics by id, 15 moves the replica's state to
+a tagged field, 16 tells other nodes' endpoints, 17 and 18 add what only followers send.
 
 Answers are written by hand. The batches themselves are ranges of files, read when they are sent (wire/server.py), so an
 answer of 50 MB needs no 50 MB of memory.
@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Hashable
 from struct import Struct
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from ottla.broker.context import Api, Context
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, Session, SessionError, Told, Wanted
@@ -311,10 +312,10 @@ class _Answer:
     def _count(self, count: int) -> bytes:
         return uvarint(count + 1) if self._version >= _FLEXIBLE else _I32.pack(count)
 
-    def _topic(self, name: Any) -> bytes:
+    def _topic(self, name: object) -> bytes:
         if self._version >= _TOPIC_IDS:
-            return bytes(name.bytes) if name is not None else bytes(16)
-        encoded = name.encode()
+            return name.bytes if isinstance(name, UUID) else bytes(16)
+        encoded = str(name).encode()
         return (uvarint(len(encoded) + 1) if self._version >= _FLEXIBLE else len(encoded).to_bytes(2, "big")) + encoded
 
     def _row(self, row: Row) -> None:

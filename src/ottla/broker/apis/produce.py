@@ -1,8 +1,9 @@
 """Produce (key 0): appends one batch to each of the partitions named.
 
-Versions: 3 is the oldest (record batches v2), 5 adds the log start offset, 8 errors of single records, 9 is flexible, 10
-tells the current leader, 11 and 12 change what transactional clients may expect (KIP-890), 13 names topics by id. Versions
-0 to 2 are advertised, because librdkafka looks at the lower bound, and refused like any unknown version, as Kafka does.
+Versions: 3 is the oldest (record batches v2), 5 adds the log start offset, 8 errors of single records, 9 is flexible,
+10 tells the current leader, 11 and 12 change what transactional clients may expect (KIP-890), 13 names topics by id.
+Versions 0 to 2 are advertised, because librdkafka looks at the lower bound, and refused like any unknown version, as
+Kafka does.
 
 Read and written by hand: this is the broker's hottest path, and the bytes of a batch are handed on without a copy.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from uuid import UUID
 
 from ottla.broker.context import Api, Context
@@ -43,7 +44,7 @@ _NONE: Final = ErrorCode.none
 class Row(NamedTuple):
     """One partition of the request; `batch` is None where the client sent null."""
 
-    index: int
+    number: int
     batch: memoryview | None
 
 
@@ -68,13 +69,13 @@ def handle(context: Context, body: memoryview) -> Message | Later:
     except (IndexError, StructError, ValueError) as error:
         raise MalformedRequest(f"Produce version {version} cannot be read: {error}") from error
     if request.acks not in (-1, 0, 1):
-        results = [[Appended(ErrorCode.invalid_required_acks) for _ in topic.rows] for topic in request.topics]
-        return _answer(context, request, results)
+        refused = Appended(ErrorCode.invalid_required_acks)
+        return _answer(context, request, [[refused] * len(topic.rows) for topic in request.topics])
     replicas = context.node.replicas
     waits = False
-    results = []
+    results: list[list[Appended | asyncio.Future[Appended]]] = []
     for topic in request.topics:
-        appended = []
+        appended: list[Appended | asyncio.Future[Appended]] = []
         for index, batch in topic.rows:
             partition = _partition(context, replicas, topic, index)
             if isinstance(partition, Partition):
@@ -87,7 +88,7 @@ def handle(context: Context, body: memoryview) -> Message | Later:
         results.append(appended)
     if waits:
         return _wait(context, request, results)
-    return _answer(context, request, results)  # type: ignore[arg-type]  # no future is left
+    return _answer(context, request, cast("list[list[Appended]]", results))  # no future is among them
 
 
 def _partition(context: Context, replicas: Replicas, topic: Topic, index: int) -> Partition | ErrorCode:
@@ -128,13 +129,13 @@ def _wait(context: Context, request: Request, results: list[list[Appended | asyn
 
     rows = [
         [
-            (node.replicas.find(topic.name, topic.topic_id, row.index), result)
+            (node.replicas.find(topic.name, topic.topic_id, row.number), result)
             for row, result in zip(topic.rows, appended, strict=True)
         ]
         for topic, appended in zip(request.topics, results, strict=True)
     ]
     for topic in request.topics:  # what it points to is gone when this returns
-        topic.rows[:] = [Row(row.index, None) for row in topic.rows]
+        topic.rows[:] = [Row(row.number, None) for row in topic.rows]
     request = request._replace(
         topics=[topic._replace(encoded=memoryview(bytes(topic.encoded))) for topic in request.topics]
     )
@@ -239,7 +240,7 @@ def _answer(context: Context, request: Request, results: list[list[Appended]]) -
             for row, result in zip(topic.rows, appended, strict=True):
                 if result.code is not _NONE:  # no answer is expected: closing is the only way to tell (as Kafka does)
                     name = topic.name or topic.topic_id
-                    raise CloseConnection(f"produce with acks=0 to {name}-{row.index} failed: {result.code.name}")
+                    raise CloseConnection(f"produce with acks=0 to {name}-{row.number} failed: {result.code.name}")
         return None
     version, correlation_id = context.header.version, context.header.correlation_id
     write = _write_flexible if version >= _FLEXIBLE else _write_legacy
@@ -248,14 +249,14 @@ def _answer(context: Context, request: Request, results: list[list[Appended]]) -
 
 
 def _write_flexible(version: int, topics: list[Topic], results: list[list[Appended]]) -> bytes:
-    out = [b"\x00", uvarint(len(topics) + 1)]
+    out: list[bytes | memoryview] = [b"\x00", uvarint(len(topics) + 1)]
     for topic, appended in zip(topics, results, strict=True):
         out.append(topic.encoded)
         out.append(uvarint(len(appended) + 1))
         for row, result in zip(topic.rows, appended, strict=True):
             out.append(
                 _RESULT_WITH_START.pack(
-                    row.index, result.code, result.base_offset, result.log_append_time, result.start_offset
+                    row.number, result.code, result.base_offset, result.log_append_time, result.start_offset
                 )
             )
             if result.message is None:
@@ -281,7 +282,7 @@ def _write_legacy(version: int, topics: list[Topic], results: list[list[Appended
         out.append(topic.encoded)
         out.append(_I32.pack(len(appended)))
         for row, result in zip(topic.rows, appended, strict=True):
-            fields = (row.index, result.code, result.base_offset, result.log_append_time)
+            fields = (row.number, result.code, result.base_offset, result.log_append_time)
             if version >= 5:
                 out.append(_RESULT_WITH_START.pack(*fields, result.start_offset))
             else:

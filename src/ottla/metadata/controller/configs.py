@@ -1,4 +1,4 @@
-"""Changes of configs. A resource's changes are checked together with what it has already, and stand or fall together."""
+"""Changes of configs. Those of a resource are checked with what it has already, and stand or fall together."""
 
 from collections.abc import Mapping
 

@@ -27,7 +27,7 @@ def bootstrap_records(metadata_version: int = LATEST_METADATA_VERSION) -> tuple[
 def activation_records(
     image: MetadataImage, open_transaction: bool, bootstrap: Sequence[MetadataRecord]
 ) -> tuple[MetadataRecord, ...]:
-    """KIP-868: an earlier leader's unfinished transaction is aborted; an empty log gets the bootstrap records, in one."""
+    """KIP-868: an unfinished transaction is aborted; an empty log gets the bootstrap records, in a transaction."""
     records: list[MetadataRecord] = []
     if open_transaction:
         from ottla.metadata.records.abort_transaction_record import AbortTransactionRecord

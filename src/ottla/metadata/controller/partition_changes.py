@@ -1,8 +1,8 @@
 """Who leads a partition when brokers come and go.
 
-Without eligible leader replicas (KIP-966; a feature that is not finalised here): a partition whose last in-sync replica goes
-keeps it in the ISR and has no leader until it is back. Every change of leader, also to nobody, bumps the leader epoch, so
-over a restart of its only replica a partition's epoch grows by two.
+Without eligible leader replicas (KIP-966; a feature that is not finalised here): a partition whose last in-sync
+replica goes keeps it in the ISR and has no leader until it is back. Every change of leader, also to nobody, bumps the
+leader epoch, so over a restart of its only replica a partition's epoch grows by two.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,9 +1,10 @@
 """Where the replicas of new partitions go.
 
-As Kafka's StripedReplicaPlacer: racks take turns for the leader, brokers within a rack take turns too, both from a random
-start, so that partition after partition the leaders move over all racks and brokers; the replicas of a partition go to
-different racks while there are some. Fenced brokers come last, and never first in a replica list. When every live broker
-has had its turn the lists are shuffled, so that the same brokers do not always follow each other.
+As Kafka's StripedReplicaPlacer: racks take turns for the leader, brokers within a rack take turns too, both from a
+random start, so that partition after partition the leaders move over all racks and brokers; the replicas of a
+partition go to different racks while there are some. Fenced brokers come last, and never first in a replica list.
+When every live broker has had its turn the lists are shuffled, so that the same brokers do not always follow each
+other.
 """
 
 from collections.abc import Iterable

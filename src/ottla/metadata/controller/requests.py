@@ -1,4 +1,4 @@
-"""What can be asked of the controller. Each request names the type of its reply; the API files translate from the wire."""
+"""What can be asked of the controller. Each request names the type of its reply; API files translate from the wire."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -7,6 +7,7 @@ from uuid import UUID
 
 from ottla.metadata.controller.result import NO_ERROR, ApiError
 from ottla.metadata.image import ConfigResource, Endpoint, VersionRange
+from ottla.model.names import NO_TOPIC_ID
 
 R = TypeVar("R")
 USE_DEFAULT: Final = -1
@@ -33,7 +34,7 @@ class TopicCreated:
 
     name: str
     error: ApiError = NO_ERROR
-    topic_id: UUID = UUID(int=0)
+    topic_id: UUID = NO_TOPIC_ID
     num_partitions: int = -1
     replication_factor: int = -1
 

@@ -11,7 +11,8 @@ import pytest
 
 from ottla.sim.loop import SimLoop
 from ottla.sim.network import HostNetwork, SimNetwork
-from ottla.sim.transport import SimTransport, Weather
+from ottla.sim.transport import SimTransport
+from ottla.sim.weather import Weather
 
 
 class Recorder(asyncio.Protocol):
@@ -460,5 +461,7 @@ def test_streams_work_over_it(bench: Bench) -> None:
             assert await reader.readline() == b"LINE %d\n" % number
         writer.write_eof()
         assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
 
     bench.run(story())

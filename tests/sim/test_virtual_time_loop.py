@@ -93,7 +93,7 @@ def test_a_deadlock_is_told_with_those_who_wait(loop: SimLoop) -> None:
     async def main() -> None:
         await asyncio.create_task(forgotten(), name="the-forgotten-one")
 
-    with pytest.raises(Deadlock, match=r"the-forgotten-one: .*forgotten at .*test_loop\.py"):
+    with pytest.raises(Deadlock, match=r"the-forgotten-one: .*forgotten at .*test_virtual_time_loop\.py"):
         loop.run_until_complete(main())
 
 

@@ -1,0 +1,239 @@
+"""A node with both roles: opens its folders, replays the metadata, takes its place in the cluster, serves.
+
+The order of starting is the order of trust: first the folders and whose they are, then the metadata log, then the
+partitions that it names, then the network. Stopping goes the other way and ends with the mark that all is on disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from typing import Final
+from uuid import UUID
+
+from ottla.broker.apis.registry import ALL
+from ottla.broker.config_rules import config_rules
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.replicas import Replicas
+from ottla.env.loop_lag import LoopLag
+from ottla.env.ports import Env, Listener
+from ottla.env.timers import TimerWheel
+from ottla.log.log_dir import LogDir
+from ottla.log.manager import LogManager, TendingIntervals
+from ottla.metadata import bootstrap, meta_properties
+from ottla.metadata.controller.features import SUPPORTED, bootstrap_records
+from ottla.metadata.controller.requests import RegisterBroker, UnfenceBroker
+from ottla.metadata.controller.settings import ControllerSettings
+from ottla.metadata.controller_port import ControllerPort
+from ottla.metadata.image import Endpoint, MetadataImage
+from ottla.metadata.local_controller import LocalController
+from ottla.model.config import BrokerConfig, LogConfig, log_config
+from ottla.model.errors import OttlaError
+from ottla.model.names import TopicPartition
+from ottla.raft.metadata_log import MetadataLog
+from ottla.raft.node import RaftNode
+from ottla.replica.waiting import WaitingRoom
+from ottla.security.authorizer import AllowAll, Authorizer
+from ottla.wire.buffers import BufferPool
+from ottla.wire.server import ConnectionSettings, ServerConnection
+
+_log = logging.getLogger("ottla.broker")
+
+_DEFAULT_REQUEST_MEMORY: Final = 32 * 1024 * 1024
+_SESSION_EVICTION_MS: Final = 120_000
+_STALL_CHECK_MS: Final = 5_000
+
+
+class Node:
+    def __init__(self, env: Env, config: BrokerConfig) -> None:
+        self.env = env
+        self.config = config
+        self.authorizer: Authorizer = AllowAll()
+        self.cluster_id = ""
+        self.broker_epoch = -1
+        self.loop_lag = LoopLag()
+        self.fetch_sessions = FetchSessions(
+            config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, env.random.below
+        )
+        self.dispatcher = Dispatcher(self, ALL)
+        self._listeners: list[Listener] = []
+        self._started = False
+
+    # What `start` makes.
+    timers: TimerWheel
+    waiting: WaitingRoom
+    controller: ControllerPort
+    logs: LogManager
+    replicas: Replicas
+    _controller: LocalController
+    _metadata_log: MetadataLog
+    _connections: ConnectionSettings
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._controller.image
+
+    @property
+    def address(self) -> str:
+        """Where clients find this node: the first listener, as advertised."""
+        endpoint = self._advertised()[0]
+        return f"{endpoint.host}:{endpoint.port}"
+
+    # -- starting
+
+    async def start(self) -> None:
+        self.timers = TimerWheel(self.env.loop)
+        self.waiting = WaitingRoom(self.timers)
+        dirs = [LogDir(self.env, path) for path in self.config.log_dirs]
+        directory_ids = self._check_owner()
+        await self._start_controller()
+        self._open_logs(dirs)
+        self._controller.subscribe(self.replicas.publish)
+        await self._listen()
+        await self._join(directory_ids)
+        self.logs.start()
+        self.loop_lag.start()
+        self.timers.after(_STALL_CHECK_MS, self._check_stalled)
+        self._started = True
+
+    def _check_owner(self) -> tuple[UUID, ...]:
+        """Every folder must belong to this node of this cluster; a mix-up here would mix up data."""
+        ids = []
+        for folder in dict.fromkeys((*self.config.log_dirs, self.config.metadata_log_dir)):
+            meta = meta_properties.load(self.env.disk, folder)
+            if meta is None:
+                raise OttlaError(
+                    f"{folder} is not formatted: there is no meta.properties in it. Run `ottla storage format`, or "
+                    "`ottla up`, which does it by itself."
+                )
+            if meta.node_id != self.config.node_id:
+                raise OttlaError(
+                    f"{folder} belongs to node {meta.node_id}, this is node {self.config.node_id}. "
+                    "Correct node.id or log.dirs."
+                )
+            if self.cluster_id and meta.cluster_id != self.cluster_id:
+                raise OttlaError(f"{folder} belongs to cluster {meta.cluster_id}, other folders to {self.cluster_id}")
+            self.cluster_id = meta.cluster_id
+            if folder in self.config.log_dirs:
+                ids.append(meta.directory_id)
+        return tuple(ids)
+
+    async def _start_controller(self) -> None:
+        env, config = self.env, self.config
+        self._metadata_log = MetadataLog.open(env, config.metadata_log_dir, _metadata_log_config(config))
+        raft = RaftNode(env, self._metadata_log.log.folder, self._metadata_log, config.node_id, (config.node_id,))
+        settings = ControllerSettings(
+            self.cluster_id,
+            env.random,
+            config_rules(config),
+            config.num_partitions,
+            config.default_replication_factor,
+        )
+        records = bootstrap.load(env.disk, config.metadata_log_dir) or bootstrap_records()
+        self.controller = self._controller = LocalController(env, raft, settings, records)
+        await self._controller.start()
+
+    def _open_logs(self, dirs: list[LogDir]) -> None:
+        self.logs = LogManager(self.env, self.timers, dirs, _intervals(self.config), self._high_watermark)
+        image = self.image
+
+        def known(partition: TopicPartition, topic_id: UUID | None) -> tuple[UUID, LogConfig] | None:
+            topic = image.topic(partition.topic)
+            if topic is None or partition.partition not in topic.partitions or topic_id not in (None, topic.id):
+                return None
+            return topic.id, log_config(self.config, image.topic_config(topic.name))
+
+        self.logs.load(known)
+        checkpointed = {key: offset for log_dir in dirs for key, offset in log_dir.high_watermarks.items()}
+        self.replicas = Replicas(self.env, self.config, self.logs, self.waiting, checkpointed)
+
+    def _high_watermark(self, partition: TopicPartition) -> int | None:
+        return self.replicas.high_watermark(partition)
+
+    async def _listen(self) -> None:
+        config = self.config
+        budget = config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else _DEFAULT_REQUEST_MEMORY
+        self._connections = ConnectionSettings(
+            self.dispatcher, self.env.executor, BufferPool(budget), config.socket_request_max_bytes
+        )
+        for endpoint in config.listeners.broker:
+            try:
+                self._listeners.append(
+                    await self.env.network.listen(
+                        lambda name=endpoint.name: ServerConnection(self._connections, name),  # type: ignore[misc]
+                        endpoint.host,
+                        endpoint.port,
+                    )
+                )
+            except OSError as error:
+                raise OttlaError(f"cannot listen on {endpoint}: {error.strerror or error}") from error
+
+    def _advertised(self) -> tuple[Endpoint, ...]:
+        ports = {
+            endpoint.name: listener.port
+            for endpoint, listener in zip(self.config.listeners.broker, self._listeners, strict=True)
+        }
+        return tuple(
+            Endpoint(endpoint.name, endpoint.host, endpoint.port, endpoint.protocol.value)
+            for endpoint in self.config.listeners.advertise(ports, socket.getfqdn)
+        )
+
+    async def _join(self, directory_ids: tuple[UUID, ...]) -> None:
+        node_id = self.config.node_id
+        self.broker_epoch = await self.controller.submit(
+            RegisterBroker(
+                node_id,
+                self.cluster_id,
+                self.env.random.uuid(),
+                self._advertised(),
+                tuple(SUPPORTED.items()),
+                directory_ids,
+                self.config.broker_rack,
+            )
+        )
+        await self.controller.submit(UnfenceBroker(node_id, self.broker_epoch))
+
+    def _check_stalled(self) -> None:
+        self._connections.close_stalled(self.env.loop.time())
+        self.timers.after(_STALL_CHECK_MS, self._check_stalled)
+
+    # -- stopping
+
+    async def stop(self) -> None:
+        """Answers what is under way, then makes everything durable."""
+        for listener in self._listeners:
+            listener.close()
+        for connection in list(self._connections.connections):
+            connection.close()
+        await self.dispatcher.stop()
+        self.loop_lag.stop()
+        self.timers.close()
+        await self.logs.stop(self.broker_epoch)
+        await self._controller.stop()
+        await self._metadata_log.stop()
+        self.env.executor.close()
+
+
+def _intervals(config: BrokerConfig) -> TendingIntervals:
+    return TendingIntervals(
+        retention_check_ms=config.log_retention_check_interval_ms,
+        checkpoint_ms=config.log_flush_offset_checkpoint_interval_ms,
+        start_offset_checkpoint_ms=config.log_flush_start_offset_checkpoint_interval_ms,
+        high_watermark_checkpoint_ms=config.replica_high_watermark_checkpoint_interval_ms,
+        producer_expiration_check_ms=config.producer_id_expiration_check_interval_ms,
+        producer_expiration_ms=config.producer_id_expiration_ms,
+        initial_delay_ms=config.log_initial_task_delay_ms,
+    )
+
+
+def _metadata_log_config(config: BrokerConfig) -> LogConfig:
+    return log_config(
+        None,
+        {
+            "internal.segment.bytes": str(config.metadata_log_segment_bytes),
+            "segment.ms": str(config.metadata_log_segment_ms),
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+        },
+    )

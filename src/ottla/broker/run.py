@@ -1,0 +1,66 @@
+"""Runs a node in this process until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import random
+import signal
+import sys
+from collections.abc import Callable
+
+from ottla.broker.node import Node
+from ottla.env.clock import SystemClock
+from ottla.env.disk import PosixDisk
+from ottla.env.executor import PoolExecutor
+from ottla.env.network import TcpNetwork
+from ottla.env.ports import Env
+from ottla.env.randomness import SeededRandom
+from ottla.model.config import BrokerConfig
+
+_log = logging.getLogger("ottla.broker")
+
+
+def real_env() -> Env:
+    return Env(SystemClock(), PosixDisk(), TcpNetwork(), PoolExecutor(), SeededRandom(random.SystemRandom()))
+
+
+def run(config: BrokerConfig, *, on_started: Callable[[str], None]) -> None:
+    """Returns after a clean stop (SIGINT or SIGTERM). SIGUSR1 writes the loop's lag to the log."""
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+    )
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
+        runner.run(_serve(config, on_started))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # no wheel for this platform
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    node = Node(real_env(), config)
+    loop.add_signal_handler(signal.SIGUSR1, _tell_lag, node)
+    await node.start()
+    # What was made while starting stays for good: full collections need not look at it again.
+    gc.collect()
+    gc.freeze()
+    on_started(node.address)
+    await stop.wait()
+    _log.info("stopping")
+    await node.stop()
+
+
+def _tell_lag(node: Node) -> None:
+    _log.info(json.dumps({"loop_lag_ms": node.loop_lag.take()._asdict()}))

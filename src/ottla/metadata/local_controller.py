@@ -1,0 +1,173 @@
+"""The active controller in this process: runs the pure controller over the raft log.
+
+    submit     decide on the speculative image (all that was appended), append the records as one batch, park the reply
+    committed  publish (delta, image), send the reply
+
+Everything is on one loop, and between deciding and appending nothing waits: requests cannot overtake each other.
+Publishers hear of a change before whoever asked for it does, so that a client which created a topic can use it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from ottla.env.ports import Env
+from ottla.metadata import loader
+from ottla.metadata.batches import metadata_batch
+from ottla.metadata.controller.controller import handle
+from ottla.metadata.controller.features import activation_records
+from ottla.metadata.controller.requests import Request
+from ottla.metadata.controller.result import Refused
+from ottla.metadata.controller.settings import ControllerSettings
+from ottla.metadata.delta import MetadataDelta, Publisher
+from ottla.metadata.image import EMPTY_IMAGE, METADATA_VERSION, MetadataImage
+from ottla.metadata.records.base import MetadataRecord
+from ottla.metadata.records.feature_level_record import FeatureLevelRecord
+from ottla.metadata.transactions import Transactions
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.raft.node import NotLeaderError, RaftNode
+
+R = TypeVar("R")
+_log = logging.getLogger("ottla.controller")
+_MAX_BATCH_BYTES: Final = 8 * 1024 * 1024  # Kafka's followers refuse more
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Appended and not yet committed; without a delta only a reply that depends on what stands before it."""
+
+    last_offset: int
+    delta: MetadataDelta | None
+    image: MetadataImage
+    reply: Any
+    done: asyncio.Future[Any]
+
+
+class LocalController:
+    def __init__(
+        self, env: Env, raft: RaftNode, settings: ControllerSettings, bootstrap: Sequence[MetadataRecord]
+    ) -> None:
+        self._env = env
+        self._raft = raft
+        self._settings = settings
+        self._bootstrap = bootstrap
+        self._committed = EMPTY_IMAGE
+        self._speculative = EMPTY_IMAGE
+        self._transactions = Transactions()
+        self._pending: deque[_Pending] = deque()
+        self._publishers: list[Publisher] = []
+        self._is_started = False
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._committed
+
+    def subscribe(self, publisher: Publisher) -> None:
+        self._publishers.append(publisher)
+        if self._is_started:
+            self._tell([publisher], MetadataDelta.everything(self._committed), self._committed)
+
+    async def start(self) -> None:
+        """Replays the log, becomes leader, bootstraps an empty log, and publishes the first image."""
+        loaded = loader.load(self._raft.log.read_from(0))
+        self._transactions = loaded.transactions
+        await self._raft.start()
+        # The LeaderChange record is in the log too: the next offset is a broker epoch to be.
+        self._committed = self._speculative = MetadataDelta(loaded.image).apply(
+            self._raft.log.end_offset - 1, self._raft.epoch
+        )
+        self._raft.on_committed.append(self._commit)
+        self._raft.on_failed.append(self._fail)
+        records = activation_records(loaded.image, loaded.transactions.is_open, self._bootstrap)
+        if records:
+            await self._append(records, None)
+        self._is_started = True
+        self._publish(MetadataDelta.everything(self._committed), self._committed)
+
+    async def submit(self, request: Request[R]) -> R:
+        if not self._is_started or not self._raft.is_leader:
+            raise KafkaError(ErrorCode.not_controller, "this node is not the active controller")
+        result = handle(request, self._speculative, self._settings)
+        if isinstance(result, Refused):
+            raise KafkaError(result.error.code, result.error.message)
+        if result.records:
+            reply: R = await self._append(result.records, result.reply)
+            return reply
+        if self._pending:
+            # The decision looked at records that may still be lost; its reply must not get ahead of them.
+            done: asyncio.Future[R] = self._env.loop.create_future()
+            last = self._pending[-1]
+            self._pending.append(_Pending(last.last_offset, None, last.image, result.reply, done))
+            return await done
+        return result.reply
+
+    async def stop(self) -> None:
+        await self._raft.stop()
+
+    def _append(self, records: Sequence[MetadataRecord], reply: Any) -> asyncio.Future[Any]:
+        """Replayed before it is appended: a record that contradicts the state must not get into the log."""
+        delta = MetadataDelta(self._speculative)
+        delta.replay_all(self._transactions.effective(records))
+        metadata_version = self._speculative.metadata_version or _version_in(records)
+        batch = metadata_batch(records, metadata_version, self._env.clock.now_ms())
+        if len(batch) > _MAX_BATCH_BYTES:
+            message = (
+                f"{len(records)} metadata records take {len(batch)} bytes, more than {_MAX_BATCH_BYTES} in a batch"
+            )
+            raise KafkaError(ErrorCode.policy_violation, message)
+        try:
+            base_offset = self._raft.append(batch)
+        except NotLeaderError as error:
+            raise KafkaError(ErrorCode.not_controller, str(error)) from error
+        except OSError as error:
+            # The image is only swapped below: what failed has left no trace.
+            _log.error("Metadata could not be appended: %s", error)
+            raise KafkaError(ErrorCode.kafka_storage_error, f"the metadata log cannot be written: {error}") from error
+        if base_offset != self._speculative.offset + 1:
+            raise AssertionError(f"appended at {base_offset}, but {self._speculative.offset} was the last offset")
+        last_offset = base_offset + len(records) - 1
+        self._speculative = delta.apply(last_offset, self._raft.epoch)
+        done: asyncio.Future[Any] = self._env.loop.create_future()
+        self._pending.append(_Pending(last_offset, delta, self._speculative, reply, done))
+        return done
+
+    def _commit(self, high_watermark: int) -> None:
+        while self._pending and self._pending[0].last_offset < high_watermark:
+            entry = self._pending.popleft()
+            if entry.delta is not None:
+                self._committed = entry.image
+                if self._is_started:
+                    self._publish(entry.delta, entry.image)
+            if not entry.done.done():  # the asker may have gone
+                entry.done.set_result(entry.reply)
+
+    def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self._tell(self._publishers, delta, image)
+
+    def _tell(self, publishers: Sequence[Publisher], delta: MetadataDelta, image: MetadataImage) -> None:
+        for publisher in publishers:
+            try:
+                publisher(delta, image)
+            except Exception:
+                # A mistake in one part of the node must not keep the others, or the quorum, from what is committed.
+                _log.exception("%r could not take over the metadata at offset %d", publisher, image.offset)
+
+    def _fail(self, error: BaseException) -> None:
+        self._speculative = self._committed
+        waiting, self._pending = self._pending, deque()
+        for entry in waiting:
+            if not entry.done.done():
+                entry.done.set_exception(KafkaError(ErrorCode.not_controller, f"not committed: {error}"))
+
+
+def _version_in(records: Sequence[MetadataRecord]) -> int:
+    """The level that the bootstrap records are about to set."""
+    for record in records:
+        if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
+            return record.feature_level
+    return 0

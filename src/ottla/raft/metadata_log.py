@@ -1,0 +1,59 @@
+"""The log of `__cluster_metadata-0` on disk, as the quorum sees it: a partition's log like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.env.files import write_atomically
+from ottla.env.ports import Buffer, Env
+from ottla.log.checkpoints import write_topic_id
+from ottla.log.partition_log import PartitionLog
+from ottla.log.paths import PARTITION_METADATA
+from ottla.log.recovery import LoadRequest, load_log
+from ottla.model.config.topic import LogConfig
+from ottla.model.names import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
+from ottla.record.batch import parse_header
+
+METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
+
+
+class MetadataLog:
+    def __init__(self, env: Env, log: PartitionLog) -> None:
+        self.log = log
+        self._env = env
+
+    @classmethod
+    def open(cls, env: Env, log_dir: str, config: LogConfig) -> MetadataLog:
+        """Checks the whole log, as Kafka does: it is small, and everything hangs on it."""
+        folder = f"{log_dir}/{METADATA_PARTITION}"
+        if not env.disk.exists(folder):
+            env.disk.make_dirs(folder)
+            write_atomically(env.disk, f"{folder}/{PARTITION_METADATA}", write_topic_id(METADATA_TOPIC_ID))
+            env.disk.sync_dir(log_dir)
+        request = LoadRequest(folder, METADATA_PARTITION, METADATA_TOPIC_ID, config, clean=False)
+        return cls(env, load_log(env, request))
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        return max(self.log.epochs.latest, 0)
+
+    def append(self, batch: Buffer, epoch: int) -> int:
+        header = parse_header(batch)
+        return self.log.append(batch, header, epoch, header.max_timestamp, self._env.clock.now_ms())
+
+    async def flush(self) -> int:
+        goal = self.log.end_offset
+        await self._env.executor.blocking(self.log.flush_job(goal))
+        self.log.flushed(goal)
+        return goal
+
+    def read_from(self, offset: int) -> Iterator[memoryview]:
+        return map(memoryview, self.log.batches_from(offset))
+
+    async def stop(self) -> None:
+        await self.log.settle()
+        self.log.stop()

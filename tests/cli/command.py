@@ -1,0 +1,28 @@
+"""Running the command in a process of its own, as a user does."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Final
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+OTTLA: Final = (sys.executable, "-m", "ottla.cli.main")
+
+
+def run_ottla(*args: str, stdin: str = "", address: str | None = None) -> subprocess.CompletedProcess[str]:
+    env = {name: value for name, value in os.environ.items() if name != "OTTLA_BOOTSTRAP"}
+    if address is not None:
+        env["OTTLA_BOOTSTRAP"] = address
+    return subprocess.run(
+        [*OTTLA, *args], input=stdin, capture_output=True, text=True, timeout=60, env=env, check=False
+    )
+
+
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,41 @@
+"""A node started by the command itself, as a user would, and a way to run commands against it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.command import Run, run_ottla, unused_port
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a node that lives as long as the tests of this folder."""
+    folder = tmp_path_factory.mktemp("node")
+    port = unused_port()
+    started = run_ottla("up", "--port", str(port), "--data", str(folder), "--detach")
+    assert started.returncode == 0, started.stderr + (folder / "ottla.log").read_text()
+    yield f"127.0.0.1:{port}"
+    stopped = run_ottla("down", "--data", str(folder))
+    assert stopped.returncode == 0, stopped.stderr
+
+
+@pytest.fixture
+def ottla(node: str) -> Run:
+    """Runs a command against the node."""
+
+    def run(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return run_ottla(*args, stdin=stdin, address=node)
+
+    return run
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Path]:
+    """A data folder whose node is stopped afterwards, whatever the test did."""
+    folder = tmp_path / "data"
+    yield folder
+    if folder.is_dir():
+        run_ottla("down", "--data", str(folder))

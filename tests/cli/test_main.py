@@ -1,0 +1,82 @@
+"""The command as a whole: quick, lazy, helpful when mistyped."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+from tests.cli.command import OTTLA, run_ottla
+
+from ottla.cli.main import COMMANDS, cli
+
+
+def modules_after(*args: str) -> set[str]:
+    """What a command has imported by the time it ends."""
+    code = f"""if True:
+        import sys
+        from ottla.cli.main import main
+        sys.argv = ["ottla", *{args!r}]
+        try:
+            main()
+        except SystemExit:
+            print(*sys.modules, file=sys.stderr)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    return set(done.stderr.split())
+
+
+def test_help_lists_every_command_and_imports_none() -> None:
+    shown = run_ottla("--help")
+    assert shown.returncode == 0
+    for name in COMMANDS:
+        assert f"  {name} " in shown.stdout
+    assert not {
+        name for name in modules_after("--help") if name.startswith(("kio", "asyncio", "confluent", "ottla.model"))
+    }
+
+
+def test_topic_commands_do_not_load_the_big_client_nor_the_config_tables() -> None:
+    loaded = modules_after("topic", "list", "-b", "127.0.0.1:1")
+    assert "ottla.wire.client" in loaded
+    assert not {name for name in loaded if name.startswith(("confluent_kafka", "ottla.model.config", "uvloop"))}
+    assert "hypothesis.strategies" not in loaded
+
+
+@pytest.mark.parametrize("args", [("--help",), ("topic", "--help"), ("topic", "list", "-b", "127.0.0.1:1")])
+def test_commands_answer_well_under_half_a_second(args: tuple[str, ...]) -> None:
+    def seconds() -> float:
+        begun = time.perf_counter()
+        subprocess.run([*OTTLA, *args], capture_output=True, timeout=30, check=False)
+        return time.perf_counter() - begun
+
+    assert min(seconds() for _ in range(5)) < 0.4  # the best of some: the machine may be busy
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [(["topc"], "topic"), (["topic", "creat"], "create"), (["prodcue", "t"], "produce")]
+)
+def test_a_mistyped_command_is_answered_with_the_right_one(typed: list[str], meant: str) -> None:
+    shown = CliRunner().invoke(cli, typed)
+    assert shown.exit_code == 2
+    assert f"did you mean {meant}?" in shown.output
+
+
+def test_a_command_like_no_other_is_only_refused() -> None:
+    shown = CliRunner().invoke(cli, ["xyzzy"])
+    assert shown.exit_code == 2
+    assert "There is no command 'xyzzy'." in shown.output
+
+
+@pytest.mark.parametrize("args", [("topic", "list"), ("produce", "t", "v"), ("consume", "t")])
+def test_an_unreachable_broker_is_told_in_one_line(args: tuple[str, ...]) -> None:
+    shown = run_ottla(*args, "-b", "127.0.0.1:1")
+    assert shown.returncode == 1
+    assert shown.stderr.startswith("ottla: no broker answers at 127.0.0.1:1 (connection refused). Is it running?")
+    assert shown.stderr.count("\n") == 1 and shown.stdout == ""
+
+
+def test_version() -> None:
+    from ottla import __version__
+
+    assert run_ottla("--version").stdout == f"ottla {__version__}\n"
