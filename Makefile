@@ -45,7 +45,7 @@ test-kafka: $(DEV)
 	@$(BIN)/python -m pytest -m kafka $(ARGS)
 
 bench: $(DEV)
-	@$(BIN)/python -m bench $(ARGS)
+	@$(BIN)/python -m bench.run $(ARGS)
 
 lint: $(DEV)
 	@$(BIN)/ruff format --check -q . || { echo "make format puts this right"; exit 1; }

@@ -45,10 +45,10 @@ def _single(connections: int, records: int) -> Load:
 
 LOADS: tuple[Load, ...] = (
     *_with_and_without_idempotence(
-        Load("produce 100 B", "batched", {"size": 100, "records": 3_000_000}, partitions=4),
+        Load("produce 100 B", "batched", {"size": 100, "records": 6_000_000}, partitions=4),
     ),
     *_with_and_without_idempotence(
-        Load("produce 1 KB", "batched", {"size": 1000, "records": 600_000}, partitions=4),
+        Load("produce 1 KB", "batched", {"size": 1000, "records": 1_200_000}, partitions=4),
     ),
     Load("consume 1 KB", "consume", {"size": 1000, "records": 1_000_000}, partitions=4, filled=True),
     *_with_and_without_idempotence(_single(1, 30_000)),

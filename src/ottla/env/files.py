@@ -15,13 +15,31 @@ def read_file(disk: Disk, path: str) -> bytes:
 
 def write_atomically(disk: Disk, path: str, data: bytes) -> None:
     """Afterwards the file has the new content durably, or still the old one; never a mixture. Blocks on fsync."""
-    temporary = path + ".tmp"
-    file = disk.open(temporary, create=True)
+    _write_temporary(disk, path, data, sync=True)
+    disk.rename(path + ".tmp", path)
+    disk.sync_dir(os.path.dirname(path))
+
+
+def replace_file(disk: Disk, path: str, data: bytes) -> None:
+    """As a running process sees it, in one step; nothing is durable before `sync_file` and the folder's sync."""
+    _write_temporary(disk, path, data, sync=False)
+    disk.rename(path + ".tmp", path)
+
+
+def sync_file(disk: Disk, path: str) -> None:
+    file = disk.open(path)
     try:
-        file.truncate(0)
-        file.write((data,), 0)
         file.sync()
     finally:
         file.close()
-    disk.rename(temporary, path)
-    disk.sync_dir(os.path.dirname(path))
+
+
+def _write_temporary(disk: Disk, path: str, data: bytes, *, sync: bool) -> None:
+    file = disk.open(path + ".tmp", create=True)
+    try:
+        file.truncate(0)
+        file.write((data,), 0)
+        if sync:
+            file.sync()
+    finally:
+        file.close()

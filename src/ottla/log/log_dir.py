@@ -89,8 +89,7 @@ class LogDir:
             partition = parse_partition_dir(name)
             if partition is None or partition.topic == METADATA_TOPIC or name.endswith(STRAY_DIR_SUFFIX):
                 continue
-            topic_id = read_topic_id(self._disk, f"{folder}/{PARTITION_METADATA}")
-            topic = known(partition, topic_id)
+            topic = known(partition, self._topic_id(folder))
             if topic is None:
                 self._set_aside(folder, partition)
                 continue
@@ -100,6 +99,14 @@ class LogDir:
         self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN_MARK}")
         self._disk.sync_dir(self.path)
         return to_delete
+
+    def _topic_id(self, folder: str) -> UUID | None:
+        """None after a crash so soon after the folder was made that the file is not whole; the name then decides."""
+        try:
+            return read_topic_id(self._disk, f"{folder}/{PARTITION_METADATA}")
+        except CorruptCheckpoint as error:
+            _log.warning("%s; going by the folder's name", error)
+            return None
 
     def _load_one(self, folder: str, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
         request = LoadRequest(

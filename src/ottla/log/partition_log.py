@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os.path
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from ottla.env.files import write_atomically
+from ottla.env.files import replace_file, sync_file
 from ottla.env.ports import Buffer, Env, File
-from ottla.log.background_file import BackgroundFile
 from ottla.log.checkpoints import write_epochs
 from ottla.log.epochs import LeaderEpochs
-from ottla.log.paths import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, offset_name
+from ottla.log.paths import DELETED_SUFFIX, LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, offset_name
 from ottla.log.producers import EndMarker, Producers, write_snapshot
 from ottla.log.rebuild import rebuild_indexes
 from ottla.log.segment import CorruptIndex, Place, Segment
@@ -77,15 +77,16 @@ class PartitionLog:
         self._env = env
         self._bases = [segment.base_offset for segment in segments]
         self._latest_epoch = epochs.latest
-        self._epoch_file = BackgroundFile(env, f"{folder}/{LEADER_EPOCH_CHECKPOINT}")
         self._flush_messages = config.flush_messages
         self._max_segment_ms = config.max_segment_ms
         self._flush_goal = flushed_offset
         self._due_flush = 0  # flush.messages says: nothing below is acknowledged before it is durable ...
         self._held_offset = 0  # ... from here on
-        self._flushing = False
-        self._jobs: dict[asyncio.Future[None], None] = {}
+        self._flushing: asyncio.Future[None] | None = None
+        self._unsynced: dict[str, None] = {}  # small files that were replaced, for the next flush to sync
         self._new_names = True  # files were created since the folder was last synced
+        self._new_folder = True  # the folder itself may be new
+        self._closed = False
 
     @property
     def active(self) -> Segment:
@@ -155,8 +156,14 @@ class PartitionLog:
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         if self.epochs.assign(epoch, start_offset):
-            self._epoch_file.put(write_epochs(self.epochs.starts))
+            self._replace(f"{self.folder}/{LEADER_EPOCH_CHECKPOINT}", write_epochs(self.epochs.starts))
         self._latest_epoch = self.epochs.latest
+
+    def _replace(self, path: str, data: bytes) -> None:
+        """Small files change inline, since a folder may be renamed at any time; the next flush makes them durable."""
+        replace_file(self._env.disk, path, data)
+        self._unsynced[path] = None
+        self._new_names = True
 
     # -- rolling
 
@@ -184,11 +191,13 @@ class PartitionLog:
         self.segments.append(segment)
         self._bases.append(base_offset)
         self._new_names = True
-        snapshot = write_snapshot(self.producers.entries.values())
-        path = f"{self.folder}/{offset_name(base_offset)}{SNAPSHOT_SUFFIX}"
-        self._track(self._env.executor.blocking(write_atomically, self._env.disk, path, snapshot))
+        self._take_snapshot()
         self.flush(base_offset)
         return segment
+
+    def _take_snapshot(self) -> None:
+        path = f"{self.folder}/{offset_name(self.end_offset)}{SNAPSHOT_SUFFIX}"
+        self._replace(path, write_snapshot(self.producers.entries.values()))
 
     # -- flushing
 
@@ -209,25 +218,13 @@ class PartitionLog:
     def flush(self, upto: int | None = None) -> None:
         """Makes what was appended below an offset durable, in the background; `on_flushed` says when."""
         self._flush_goal = max(self._flush_goal, self.end_offset if upto is None else upto)
-        if not self._flushing and self._flush_goal > self.flushed_offset and self.failed is None:
+        if self._flushing is None and self._flush_goal > self.flushed_offset and self.failed is None:
             self._start_flush()
 
     def _start_flush(self) -> None:
         goal = self._flush_goal
-        job = self.flush_job(goal)
-        self._flushing = True
-        flushing = self._env.executor.blocking(job)
-        self._track(flushing)
-        flushing.add_done_callback(partial(self._flush_done, goal))
-
-    def _track(self, job: asyncio.Future[None]) -> None:
-        self._jobs[job] = None
-        job.add_done_callback(self._job_done)
-
-    def _job_done(self, job: asyncio.Future[None]) -> None:
-        del self._jobs[job]
-        if (error := job.exception()) is not None:
-            _log.error("%s: a write in the background failed: %s", self.folder, error)
+        self._flushing = self._env.executor.blocking(self.flush_job(goal))
+        self._flushing.add_done_callback(partial(self._flush_done, goal))
 
     def flush_job(self, goal: int) -> Callable[[], None]:
         """What blocks, for the executor or for a stop: everything below `goal` and the names of new files."""
@@ -236,22 +233,31 @@ class PartitionLog:
         segments = self.segments[first:last]
         for segment in segments:
             segment.write_index_tails()
-        names = self._new_names
-        self._new_names = False
+        disk, folder = self._env.disk, self.folder
+        small, names, new_folder = list(self._unsynced), self._new_names, self._new_folder
+        self._unsynced.clear()
+        self._new_names = self._new_folder = False
 
         def job() -> None:
             for segment in segments:
                 segment.sync()
+            for path in small:
+                sync_file(disk, path)
             if names:
-                self._env.disk.sync_dir(self.folder)
+                disk.sync_dir(folder)
+            if new_folder:
+                disk.sync_dir(os.path.dirname(folder))
 
         return job
 
     def _flush_done(self, goal: int, future: asyncio.Future[None]) -> None:
-        self._flushing = False
+        self._flushing = None
         error = future.exception()
+        if self._closed:
+            return  # deleted meanwhile, under the flush's feet
         if error is not None:
             # After a failed fsync nobody knows what is on disk: the kernel may have dropped the dirty pages.
+            _log.error("%s could not be synced, nothing more is appended to it: %s", self.folder, error)
             self.failed = error if isinstance(error, OSError) else OSError(str(error))
             return
         self.flushed(goal)
@@ -336,7 +342,7 @@ class PartitionLog:
         if offset > self.start_offset:
             self.start_offset = offset
             if self.epochs.truncate_from_start(offset):
-                self._epoch_file.put(write_epochs(self.epochs.starts))
+                self._replace(f"{self.folder}/{LEADER_EPOCH_CHECKPOINT}", write_epochs(self.epochs.starts))
 
     def take_first_segments(self, count: int) -> list[Segment]:
         """Removes the oldest segments from the row; the caller deletes their files."""
@@ -347,28 +353,32 @@ class PartitionLog:
         return taken
 
     def take_snapshots_before(self, offset: int) -> list[str]:
-        """Producer snapshots that nothing can need any more."""
-        suffix, disk = SNAPSHOT_SUFFIX, self._env.disk
-        names = [name for name in disk.list_dir(self.folder) if name.endswith(suffix)]
-        return [f"{self.folder}/{name}" for name in names if int(name[: -len(suffix)]) < offset]
+        """Producer snapshots that nothing can need any more, renamed as segments are; gives the paths to remove."""
+        marked = []
+        for name in self._env.disk.list_dir(self.folder):
+            if name.endswith(SNAPSHOT_SUFFIX) and int(name[: -len(SNAPSHOT_SUFFIX)]) < offset:
+                path = f"{self.folder}/{name}"
+                self._env.disk.rename(path, path + DELETED_SUFFIX)
+                self._unsynced.pop(path, None)
+                marked.append(path + DELETED_SUFFIX)
+        return marked
 
     def stop(self) -> None:
         """Blocking: everything durable, indexes complete, producer state written; nothing is appended after this."""
         self.active.release()
+        self._take_snapshot()
         self.flush_job(self.end_offset)()
         self.flushed_offset = self.end_offset
-        snapshot = f"{self.folder}/{offset_name(self.end_offset)}{SNAPSHOT_SUFFIX}"
-        write_atomically(self._env.disk, snapshot, write_snapshot(self.producers.entries.values()))
         self.close()
 
     async def settle(self) -> None:
         """Until nothing of this log is being written in the background."""
-        await self._epoch_file.settle()
-        while self._jobs:
-            await asyncio.wait(self._jobs)
+        while self._flushing is not None:
+            await asyncio.wait([self._flushing])
             await asyncio.sleep(0)
 
     def close(self) -> None:
+        self._closed = True
         for segment in self.segments:
             segment.close()
 

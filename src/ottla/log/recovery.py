@@ -66,7 +66,7 @@ class _Loader:
     def load(self) -> PartitionLog:
         request, now_ms = self._request, self._env.clock.now_ms()
         segments = self._open_segments(now_ms)
-        self._epochs = self._load_epochs()
+        self._epochs = self._load_epochs(segments)
         trusted = self._first_doubtful(segments)
         start_offset = max(request.start_offset, segments[0].base_offset if segments else 0)
         for segment in segments[:trusted]:
@@ -143,13 +143,18 @@ class _Loader:
             if offset > end_offset:
                 self._disk.remove(path)
 
-    def _load_epochs(self) -> LeaderEpochs:
+    def _load_epochs(self, segments: list[Segment]) -> LeaderEpochs:
         path = f"{self._request.folder}/{LEADER_EPOCH_CHECKPOINT}"
         try:
             return LeaderEpochs(read_epochs(self._disk, path))
         except CorruptCheckpoint as error:
-            _log.warning("%s; leader epochs are taken from the log again", error)
-            return LeaderEpochs()
+            _log.warning("%s; taking the leader epochs from the log again", error)
+            epochs = LeaderEpochs()
+            for segment in segments:
+                size = self._disk.file_size(segment.path)
+                for batch in good_batches(segment.file_for(), 0, size, segment.base_offset):
+                    epochs.assign(batch.header.leader_epoch, batch.header.base_offset)
+            return epochs
 
     # -- trust
 

@@ -35,7 +35,3 @@ class Incarnation:
 
 
 CURRENT: ContextVar[Incarnation | None] = ContextVar("ottla_sim_incarnation", default=None)
-
-
-def owner_of(context: Context) -> Incarnation | None:
-    return context.get(CURRENT)

@@ -2,8 +2,8 @@
 
 Small requests are handled right out of one scratch buffer that all connections of the loop share: it is filled and
 consumed within one callback, so an idle connection owns no buffer at all. A request that does not fit is received into
-a buffer lent by the pool. While a connection rests (an answer is awaited, or the client does not read), what was already
-read is kept aside and nothing more is read, so that neither a flood nor a slow reader makes memory grow.
+a buffer lent by the pool. While a connection rests (an answer is awaited, or the client does not read), what was
+already read is kept aside and nothing more is read, so that neither a flood nor a slow reader makes memory grow.
 """
 
 from __future__ import annotations
