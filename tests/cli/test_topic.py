@@ -40,10 +40,10 @@ def test_a_check_creates_nothing(ottla: Run) -> None:
     ("args", "message"),
     [
         (["bad name"], "cannot create topic bad name"),
-        (["t", "-p", "0"], "cannot create topic t"),
-        (["t", "-r", "3"], "cannot create topic t"),
-        (["t", "-c", "no.such=1"], "Unknown topic config name: no.such"),
-        (["t", "-c", "retention.ms=x"], "Invalid value x for configuration retention.ms"),
+        (["refused", "-p", "0"], "cannot create topic refused"),
+        (["refused", "-r", "3"], "cannot create topic refused"),
+        (["refused", "-c", "no.such=1"], "Unknown topic config name: no.such"),
+        (["refused", "-c", "retention.ms=x"], "Invalid value x for configuration retention.ms"),
     ],
 )
 def test_what_the_broker_refuses_is_told_in_one_line(ottla: Run, args: list[str], message: str) -> None:

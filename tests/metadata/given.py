@@ -1,6 +1,7 @@
 """Images, settings and requests that the tests of this folder start from."""
 
 from random import Random
+from typing import TypeVar
 from uuid import UUID
 
 from ottla.env.randomness import SeededRandom
@@ -14,6 +15,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, Endpoint, MetadataImage
 from ottla.metadata.records.base import MetadataRecord
 
+R = TypeVar("R")
 CLUSTER_ID = "vfI6n-2XTx6CG4P2zbgsTQ"
 
 
@@ -45,16 +47,14 @@ def after(image: MetadataImage, *records: MetadataRecord) -> MetadataImage:
     return delta.apply(image.offset + len(records), 1)
 
 
-def decided(request: Request[object], image: MetadataImage) -> MetadataImage:
-    """The image after a request that must succeed."""
-    result = handle(request, image, settings())
-    assert not isinstance(result, Refused), result
-    return after(image, *result.records)
-
-
-def accepted(result: ControllerResult[object] | Refused) -> ControllerResult[object]:
+def accepted(result: ControllerResult[R] | Refused) -> ControllerResult[R]:
     assert isinstance(result, ControllerResult), result
     return result
+
+
+def decided(request: Request[R], image: MetadataImage) -> MetadataImage:
+    """The image after a request that must succeed."""
+    return after(image, *accepted(handle(request, image, settings())).records)
 
 
 def formatted() -> MetadataImage:

@@ -59,19 +59,17 @@ def values(hint: Any, kafka_type: str | None) -> st.SearchStrategy[Any]:
 
 def records(of_type: Any) -> st.SearchStrategy[Any]:
     hints = get_type_hints(of_type)
-    return st.builds(
-        of_type, **{f.name: values(hints[f.name], f.metadata.get("kafka_type")) for f in fields(of_type)}
-    )
+    return st.builds(of_type, **{f.name: values(hints[f.name], f.metadata.get("kafka_type")) for f in fields(of_type)})
 
 
-@pytest.mark.parametrize(("key", "version"), all_versions())
+@pytest.mark.parametrize(("key", "version"), list(all_versions()))
 def test_every_type_survives_in_every_version(key: int, version: int) -> None:
     wire_type = record_codec._wire_format(key, version).type
     newest = record_codec._newest_type(key)
 
     @given(records(wire_type))
     def check(written: MetadataRecord) -> None:
-        record = newest(**{f.name: getattr(written, f.name) for f in fields(written)})  # type: ignore[arg-type]
+        record = newest(**{f.name: getattr(written, f.name) for f in fields(written)})
         decoded = decode_record(encode_record(record, version))
         assert decoded == (record, version)
 

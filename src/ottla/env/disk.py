@@ -34,7 +34,7 @@ class PosixFile:
     def pread(self, size: int, position: int) -> bytes:
         return os.pread(self._fd, size, position)
 
-    def pread_nowait(self, size: int, position: int) -> bytes | None:
+    def pread_nowait(self, size: int, position: int) -> bytes | bytearray | None:
         buffer = bytearray(size)
         try:
             got = os.preadv(self._fd, (buffer,), position, _NOWAIT)
@@ -42,9 +42,9 @@ class PosixFile:
             return None
         except OSError:  # not every file system has it
             return os.pread(self._fd, size, position)
-        if got < size:
-            return bytes(memoryview(buffer)[:got]) if got else None
-        return bytes(buffer)
+        if got == size:
+            return buffer
+        return buffer[:got] if got else None
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)

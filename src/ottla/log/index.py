@@ -62,7 +62,7 @@ class EntryFile:
         if len(self._tail) >= _TAIL_BYTES:
             self.write_tail()
 
-    def raw(self, n: int) -> bytes | memoryview:
+    def raw(self, n: int) -> bytes | bytearray:
         """The bytes of entry n; raises NotInMemory."""
         if n >= self._in_file:
             start = (n - self._in_file) * self.entry_size

@@ -179,7 +179,7 @@ class Segment:
 
     # -- reading
 
-    def read(self, size: int, position: int) -> bytes | memoryview:
+    def read(self, size: int, position: int) -> bytes | bytearray:
         """Bytes from memory only; raises NotInMemory."""
         size = min(size, self.size - position)
         file = self._file

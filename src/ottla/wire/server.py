@@ -14,7 +14,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import Final
+from typing import Any, Final, cast
 
 from ottla.env.ports import Executor
 from ottla.wire.buffers import BufferPool
@@ -56,6 +56,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.listener = listener
         self.peer = "?"
         self.local_port = 0
+        self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
         self._settings = settings
         self._transport: asyncio.Transport | None = None
         self._prefix = b""  # the beginning of a frame's size
@@ -71,13 +72,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._write_paused = False
         self._read_paused = False
         self._handling = False
-        self._out: list[bytes] = []
+        self._out: list[bytes | bytearray] = []
 
     # -- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
         self.local_port = local[1] if isinstance(local, tuple) else 0
@@ -320,7 +320,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not stream and self._slots and self._slots[0].done:
             self._slot_done()
 
-    def _chunk_read(self, part: FileRange, data: bytes) -> None:
+    def _chunk_read(self, part: FileRange, data: bytes | bytearray) -> None:
         if not data:
             self._refuse(f"{part.file.path} ends before {part.position + part.size}")
             return

@@ -39,6 +39,9 @@ _SIZE_CORRELATION: Final = Struct(">ii")
 _RESULT: Final = Struct(">ihqq")
 _RESULT_WITH_START: Final = Struct(">ihqqq")
 _NONE: Final = ErrorCode.none
+_NO_TAGS: Final = b"\x00\x00\x00"
+# No record errors, no message, no tagged fields of partition and topic; throttle time; no tagged fields of the answer.
+_TAIL_OF_ONE: Final = b"\x01\x00\x00\x00\x00\x00\x00\x00\x00"
 
 
 class Row(NamedTuple):
@@ -62,12 +65,88 @@ class Request(NamedTuple):
     topics: list[Topic]
 
 
+class Shape(NamedTuple):
+    """The beginning of a request for one partition. A producer sends the same one again and again: it is read once."""
+
+    version: int
+    head: bytes  # the body up to the length of the records
+    head_size: int
+    request: Request
+    answer: Struct
+    answer_size: int
+    answer_head: bytes
+
+
 def handle(context: Context, body: memoryview) -> Message | Later:
+    shape: Shape | None = context.connection.memo
+    if shape is not None and shape.version == context.header.version and body[: shape.head_size] == shape.head:
+        batch = _only_batch(body, shape.head_size)
+        if batch is not None:
+            return _append_one(context, shape, batch)
+    return _append_all(context, body)
+
+
+def _only_batch(body: memoryview, at: int) -> memoryview | None:
+    """The records of a request that ends with them and with empty tagged fields of partition, topic and request."""
+    try:
+        length, at = read_uvarint(body, at)
+    except (IndexError, ValueError):
+        return None
+    end = at + length - 1
+    return body[at:end] if length and end + 3 == len(body) and bytes(body[end:]) == _NO_TAGS else None
+
+
+def _append_one(context: Context, shape: Shape, batch: memoryview) -> Message | Later:
+    request = shape.request
+    topic = request.topics[0]
+    number = topic.rows[0].number
+    partition = _partition(context, context.node.replicas, topic, number)
+    if not isinstance(partition, Partition):
+        return _answer(context, request, [[Appended(partition)]])
+    result = partition.append(batch, request.acks, Origin.CLIENT, -1, shape.version)
+    if not isinstance(result, Appended) or not _is_acknowledged(partition, request.acks, result):
+        return _wait(context, request, [[result]])
+    if result.code is not _NONE or request.acks == 0:
+        return _answer(context, request, [[result]])
+    return shape.answer.pack(
+        shape.answer_size,
+        context.header.correlation_id,
+        shape.answer_head,
+        number,
+        0,
+        result.base_offset,
+        result.log_append_time,
+        result.start_offset,
+        _TAIL_OF_ONE,
+    )
+
+
+def _shape(version: int, body: memoryview, request: Request) -> Shape | None:
+    if version < _FLEXIBLE or len(request.topics) != 1 or len(request.topics[0].rows) != 1:
+        return None
+    topic = request.topics[0]
+    batch = topic.rows[0].batch
+    if batch is None:
+        return None
+    head_size = len(body) - 3 - len(batch) - len(uvarint(len(batch) + 1))
+    if head_size <= 0 or _only_batch(body, head_size) != batch:
+        return None  # there are tagged fields after the records
+    encoded = bytes(topic.encoded)
+    kept = request._replace(
+        topics=[topic._replace(encoded=memoryview(encoded), rows=[Row(topic.rows[0].number, None)])]
+    )
+    answer_head = b"\x00\x02" + encoded + b"\x02"
+    answer = Struct(f">ii{len(answer_head)}sihqqq{len(_TAIL_OF_ONE)}s")
+    return Shape(version, bytes(body[:head_size]), head_size, kept, answer, answer.size - 4, answer_head)
+
+
+def _append_all(context: Context, body: memoryview) -> Message | Later:
     version = context.header.version
     try:
         request = _read_flexible(body, version) if version >= _FLEXIBLE else _read_legacy(body)
     except (IndexError, StructError, ValueError) as error:
         raise MalformedRequest(f"Produce version {version} cannot be read: {error}") from error
+    context.connection.memo = _shape(version, body, request)
     if request.acks not in (-1, 0, 1):
         refused = Appended(ErrorCode.invalid_required_acks)
         return _answer(context, request, [[refused] * len(topic.rows) for topic in request.topics])

@@ -1,0 +1,55 @@
+"""ApiVersions (key 18): which APIs this node answers, in which versions, and which features the cluster has.
+
+Versions: 1 adds the throttle time, 3 is flexible, names the client's software (KIP-511) and tells features (KIP-584), 4
+tells also features whose lowest level is 0 (KIP-1022). The answer's header is always the old one. A version that is not
+known is answered in version 0 with UNSUPPORTED_VERSION and this API alone, so that a newer client can step down.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any, Final
+
+from ottla.broker.context import Api, Context
+from ottla.broker.features import finalized_features, supported_features
+from ottla.model.errors import ErrorCode
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(context: Context, request: Any) -> Any:
+    if request is None:
+        return _answer(context, ErrorCode.unsupported_version, [API])
+    if context.version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return _answer(context, ErrorCode.invalid_request, [])
+    image = context.node.image
+    return _answer(
+        context,
+        ErrorCode.none,
+        list(context.node.dispatcher.apis.values()),
+        supported_features=supported_features(with_level_zero=context.version >= 4),
+        finalized_features=finalized_features(image),
+        finalized_features_epoch=image.offset,
+    )
+
+
+def _answer(context: Context, code: ErrorCode, apis: list[Api], **features: Any) -> Any:
+    return context.respond(
+        throttle_time=timedelta(0),
+        error_code=code,
+        api_keys=[
+            {
+                "api_key": api.key,
+                "min_version": api.oldest if api.advertise_from is None else api.advertise_from,
+                "max_version": api.newest,
+            }
+            for api in sorted(apis, key=lambda api: api.key)
+        ],
+        **features,
+    )
+
+
+API: Final = Api(18, "ApiVersions", oldest=0, newest=4, handle=handle)

@@ -1,0 +1,128 @@
+"""DescribeConfigs (key 32): the configs of topics and of this broker, and where each value comes from.
+
+Versions: 1 is the oldest, with synonyms (KIP-226); 3 adds types and documentation (KIP-569), 4 is flexible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any, Final
+
+from ottla.broker.context import Api, Context
+from ottla.metadata.controller.topic_names import what_is_wrong
+from ottla.metadata.image import ConfigResource, ResourceType
+from ottla.model.config import ConfigSource, DescribedConfig, describe_broker, describe_cluster_defaults, describe_topic
+from ottla.model.config.definition import ConfigType
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
+
+_KNOWN_TYPES: Final = frozenset(ResourceType)
+
+
+def handle(context: Context, request: Any) -> Any:
+    unknown = [row.resource_type for row in request.resources if row.resource_type not in _KNOWN_TYPES]
+    results = []
+    for row in request.resources:
+        try:
+            if unknown:  # as in Kafka, one wrong type spoils them all
+                raise KafkaError(ErrorCode.invalid_request, f"resource type {unknown[0]} is not known")
+            configs = _describe(context, row)
+        except KafkaError as error:
+            results.append(_result(row, error.code, error.message or "", []))
+        else:
+            entries = [_entry(config, request, context.version) for config in configs]
+            results.append(_result(row, ErrorCode.none, "", entries))
+    return context.respond(throttle_time=timedelta(0), results=results)
+
+
+def _describe(context: Context, row: Any) -> list[DescribedConfig]:
+    """KafkaError where the answer is an error."""
+    kind, name, keys = row.resource_type, row.resource_name, row.configuration_keys
+    if kind == ResourceType.TOPIC:
+        _demand(context, Resource.TOPIC, name, ErrorCode.topic_authorization_failed)
+        return _topic(context, name, keys)
+    if kind == ResourceType.GROUP:
+        _demand(context, Resource.GROUP, name, ErrorCode.group_authorization_failed)
+        _demand_name(name, "a group's name")
+        return []  # groups do not exist yet
+    _demand(context, Resource.CLUSTER, CLUSTER_NAME, ErrorCode.cluster_authorization_failed)
+    if kind == ResourceType.BROKER:
+        return _broker(context, name, keys)
+    if kind == ResourceType.BROKER_LOGGER:
+        _demand_name(name, "a broker's id")
+        _demand_this_broker(context, name)
+        return []  # levels of loggers are not kept as configs here
+    _demand_name(name, "the name of a metrics subscription")
+    return _subscription(context, name)
+
+
+def _demand(context: Context, resource: Resource, name: str, otherwise: ErrorCode) -> None:
+    if not context.allowed(Operation.DESCRIBE_CONFIGS, resource, name):
+        raise KafkaError(otherwise, "describing the configs of this resource is not allowed")
+
+
+def _demand_name(name: str, what: str) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.invalid_request, f"{what} must not be empty")
+
+
+def _demand_this_broker(context: Context, name: str) -> None:
+    own = context.node.config.node_id
+    digits = name[1:] if name[:1] in ("-", "+") else name
+    if not (digits.isascii() and digits.isdecimal()):
+        raise KafkaError(ErrorCode.invalid_request, f"a broker's id is a whole number, and not {name!r}")
+    if int(name) != own:
+        raise KafkaError(ErrorCode.invalid_request, f"this is broker {own}: ask broker {name} itself for its configs")
+
+
+def _topic(context: Context, name: str, keys: Collection[str] | None) -> list[DescribedConfig]:
+    if (wrong := what_is_wrong(name)) is not None:
+        raise KafkaError(ErrorCode.invalid_topic_exception, wrong)
+    image = context.node.image
+    if image.topic(name) is None:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition, "")
+    return describe_topic(context.node.config, image.topic_config(name), keys)
+
+
+def _broker(context: Context, name: str, keys: Collection[str] | None) -> list[DescribedConfig]:
+    if not name:
+        return describe_cluster_defaults(context.node.config, keys)
+    _demand_this_broker(context, name)
+    return describe_broker(context.node.config, keys)
+
+
+def _subscription(context: Context, name: str) -> list[DescribedConfig]:
+    configs = context.node.image.config(ConfigResource(ResourceType.CLIENT_METRICS, name))
+    return [
+        DescribedConfig(
+            key, value, ConfigSource.CLIENT_METRICS_CONFIG, False, False, ConfigType.UNKNOWN, None, synonyms=()
+        )
+        for key, value in configs.items()
+    ]
+
+
+def _result(row: Any, code: ErrorCode, message: str, configs: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "error_code": code,
+        "error_message": message,
+        "resource_type": row.resource_type,
+        "resource_name": row.resource_name,
+        "configs": configs,
+    }
+
+
+def _entry(config: DescribedConfig, request: Any, version: int) -> dict[str, Any]:
+    return {
+        "name": config.name,
+        "value": config.value,
+        "read_only": config.read_only,
+        "config_source": config.source,
+        "is_sensitive": config.is_sensitive,
+        "synonyms": [synonym._asdict() for synonym in config.synonyms] if request.include_synonyms else [],
+        "config_type": config.type,
+        "documentation": config.documentation if version >= 3 and request.include_documentation else None,
+    }
+
+
+API: Final = Api(32, "DescribeConfigs", oldest=1, newest=4, handle=handle)

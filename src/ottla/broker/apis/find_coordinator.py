@@ -1,0 +1,76 @@
+"""FindCoordinator (key 10): which broker coordinates a group, a transactional id or a share partition.
+
+Versions: 1 adds transactional ids, 3 is flexible, 4 asks for many keys at once (KIP-699), 6 adds share partitions
+(KIP-932). There are no coordinators yet, so every valid question is answered with COORDINATOR_NOT_AVAILABLE. The API is
+there all the same: librdkafka takes its absence for a broker too old for lz4.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from ottla.broker.context import Api, Context
+from ottla.metadata.meta_properties import parse_uuid
+from ottla.model.errors import ErrorCode
+from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
+
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+_SHARE: Final = 2
+_MANY_KEYS: Final = 4
+_SHARE_PARTITIONS: Final = 6
+_MESSAGES: Final = {
+    ErrorCode.invalid_request: "this type of key, or this key, is not one that has a coordinator",
+    ErrorCode.coordinator_not_available: "there is no coordinator for this key",
+}
+
+
+def handle(context: Context, request: Any) -> Any:
+    key_type = request.key_type if context.version >= 1 else _GROUP
+    if context.version < _MANY_KEYS:
+        code = _find(context, key_type, request.key)
+        return context.respond(error_message=_MESSAGES.get(code), throttle_time=timedelta(0), **_nobody(code))
+    return context.respond(
+        throttle_time=timedelta(0),
+        coordinators=[
+            {"key": key, "error_message": "", **_nobody(_find(context, key_type, key))}
+            for key in request.coordinator_keys
+        ],
+    )
+
+
+def _nobody(code: ErrorCode) -> dict[str, Any]:
+    return {"error_code": code, "node_id": -1, "host": "", "port": -1}
+
+
+def _find(context: Context, key_type: int, key: str) -> ErrorCode:
+    if key_type == _GROUP:
+        if not context.allowed(Operation.DESCRIBE, Resource.GROUP, key):
+            return ErrorCode.group_authorization_failed
+    elif key_type == _TRANSACTION:
+        if not context.allowed(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key):
+            return ErrorCode.transactional_id_authorization_failed
+    elif key_type == _SHARE and context.version >= _SHARE_PARTITIONS:
+        if not context.allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+            return ErrorCode.cluster_authorization_failed
+        if not _is_share_partition(key):
+            return ErrorCode.invalid_request
+    else:
+        return ErrorCode.invalid_request
+    return ErrorCode.coordinator_not_available
+
+
+def _is_share_partition(key: str) -> bool:
+    """`group:topic id:partition`; the group's name may itself contain colons."""
+    parts = key.rsplit(":", 2)
+    if len(parts) != 3 or not parts[0] or not parts[2].isdecimal():
+        return False
+    try:
+        parse_uuid(parts[1])
+    except ValueError:
+        return False
+    return True
+
+
+API: Final = Api(10, "FindCoordinator", oldest=0, newest=6, handle=handle)

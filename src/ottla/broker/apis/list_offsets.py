@@ -1,0 +1,170 @@
+"""ListOffsets (key 2): the first or last offset of a partition, or the first at or after a time.
+
+Versions: 1 is the oldest, 2 knows isolation levels, 4 epochs, 5 OFFSET_NOT_AVAILABLE (KIP-207), 6 is flexible, 10 adds
+a timeout for remote storage. What can be asked instead of a time grows with the version: see `_SINCE`.
+
+First and last offsets are answered from memory. By time, the batch is found from the indexes; the record in it is
+looked for here if the batch is small, and in another process if it is not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from ottla.broker.context import Api, Context
+from ottla.log.index import NotInMemory
+from ottla.log.partition_log import PartitionLog
+from ottla.log.time_search import BatchAt, FoundRecord, batch_at_or_after, latest_timestamp, record_at_or_after
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.names import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
+from ottla.record.batch import parse_header
+from ottla.replica.partition import Partition
+from ottla.security.authorizer import Operation, Resource
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3  # KIP-734
+EARLIEST_LOCAL: Final = -4  # KIP-405
+LATEST_TIERED: Final = -5  # KIP-1005
+EARLIEST_PENDING_UPLOAD: Final = -6  # KIP-1023
+_SINCE: Final = {
+    LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
+}  # fmt: skip
+
+_CONSUMER: Final = -1
+_DEBUGGER: Final = -2  # may ask a follower too
+_READ_COMMITTED: Final = 1
+_INLINE_RECORDS: Final = 500  # half a millisecond's work
+_MAX_TRIES: Final = 64
+
+_UNKNOWN: Final = FoundRecord(NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
+
+
+class _Asker(NamedTuple):
+    is_consumer: bool
+    is_debugger: bool
+    read_committed: bool
+
+
+async def handle(context: Context, request: Any) -> Any:
+    isolation = request.isolation_level if context.version >= 2 else 0
+    asker = _Asker(request.replica_id == _CONSUMER, request.replica_id == _DEBUGGER, isolation == _READ_COMMITTED)
+    counts = Counter((topic.name, row.partition_index) for topic in request.topics for row in topic.partitions)
+    answers: dict[str, dict[int, dict[str, Any]]] = {}
+    for topic in request.topics:
+        allowed = context.allowed(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+        rows = answers.setdefault(topic.name, {})
+        for row in topic.partitions:
+            found, code = _UNKNOWN, ErrorCode.none
+            if not allowed:
+                code = ErrorCode.topic_authorization_failed
+            elif counts[topic.name, row.partition_index] > 1:
+                code = ErrorCode.invalid_request
+            elif isolation not in (0, _READ_COMMITTED):
+                code = ErrorCode.unknown_server_error  # what Kafka makes of it
+            else:
+                try:
+                    found = await _find(context, asker, topic.name, row)
+                except KafkaError as error:
+                    code = error.code
+            rows[row.partition_index] = {"error_code": code, "partition_index": row.partition_index, **found._asdict()}
+    return context.respond(
+        throttle_time=timedelta(0),
+        topics=[{"name": name, "partitions": list(rows.values())} for name, rows in answers.items()],
+    )
+
+
+async def _find(context: Context, asker: _Asker, topic: str, row: Any) -> FoundRecord:
+    timestamp = row.timestamp
+    if timestamp < 0 and context.version < _SINCE.get(timestamp, 1 << 15):
+        raise KafkaError(ErrorCode.unsupported_version)
+    partition = _partition(context, asker, topic, row)
+    log = partition.log
+    if timestamp == LATEST:
+        _demand_known_offsets(context, asker, partition)
+        return FoundRecord(_last_fetchable(asker, partition), NO_TIMESTAMP, partition.leader_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return FoundRecord(log.start_offset, NO_TIMESTAMP, _first_epoch(log))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _UNKNOWN  # nothing is tiered
+    try:
+        found = await _find_by_time(context, log, timestamp)
+    except OSError:
+        raise KafkaError(ErrorCode.kafka_storage_error) from None
+    if found is None or found.offset >= _last_fetchable(asker, partition):
+        _demand_known_offsets(context, asker, partition)
+        return _UNKNOWN
+    return found
+
+
+def _partition(context: Context, asker: _Asker, topic: str, row: Any) -> Partition:
+    replicas = context.node.replicas
+    partition = replicas.by_name.get((topic, row.partition_index))
+    if partition is None:
+        raise KafkaError(replicas.why_not_here(topic, row.partition_index))
+    if partition.log.failed is not None:
+        raise KafkaError(ErrorCode.kafka_storage_error)
+    code = partition.check_epoch(row.current_leader_epoch if context.version >= 4 else NO_EPOCH)
+    if code is not ErrorCode.none and not (asker.is_debugger and code is ErrorCode.not_leader_or_follower):
+        raise KafkaError(code)
+    return partition
+
+
+def _last_fetchable(asker: _Asker, partition: Partition) -> int:
+    if not asker.is_consumer:
+        return partition.log.end_offset
+    return partition.last_stable_offset if asker.read_committed else partition.high_watermark
+
+
+def _demand_known_offsets(context: Context, asker: _Asker, partition: Partition) -> None:
+    """KIP-207: just after an election the high watermark may lag, and an answer from it would go back in time."""
+    if asker.is_consumer and not partition.offsets_are_known:
+        raise KafkaError(ErrorCode.offset_not_available if context.version >= 5 else ErrorCode.leader_not_available)
+
+
+def _first_epoch(log: PartitionLog) -> int:
+    starts = log.epochs.starts
+    return starts[0].epoch if starts and starts[0].start_offset <= log.start_offset else NO_EPOCH
+
+
+# -- by time
+
+
+async def _find_by_time(context: Context, log: PartitionLog, timestamp: int) -> FoundRecord | None:
+    from_offset = log.start_offset
+    for _ in range(_MAX_TRIES):
+        try:
+            wanted = latest_timestamp(log) if timestamp == MAX_TIMESTAMP else timestamp
+            batch = batch_at_or_after(log, wanted, from_offset) if wanted >= 0 else None
+        except NotInMemory as missing:
+            await context.node.env.executor.blocking(missing.file.pread, missing.size, missing.position)
+            continue
+        if batch is None:
+            return None
+        data = await _read(context, batch)
+        if len(data) < batch.size:
+            continue  # it was cut while it was read
+        found = await _find_in(context, data, wanted, from_offset)
+        if found is not None:
+            return found
+        from_offset = batch.last_offset + 1
+    raise KafkaError(ErrorCode.kafka_storage_error)
+
+
+async def _read(context: Context, batch: BatchAt) -> bytes | bytearray:
+    data = batch.file.pread_nowait(batch.size, batch.position)
+    if data is not None and len(data) == batch.size:
+        return data
+    return await context.node.env.executor.blocking(batch.file.pread, batch.size, batch.position)
+
+
+async def _find_in(context: Context, data: bytes | bytearray, timestamp: int, from_offset: int) -> FoundRecord | None:
+    header = parse_header(data)
+    if header.codec == 0 and header.record_count <= _INLINE_RECORDS:
+        return record_at_or_after(data, timestamp, from_offset)
+    return await context.node.env.executor.compute(record_at_or_after, data, timestamp, from_offset)
+
+
+API: Final = Api(2, "ListOffsets", oldest=1, newest=11, handle=handle)

@@ -1,0 +1,229 @@
+"""Metadata (key 3): the brokers, and topics with their partitions and leaders. A topic may be created by asking for it.
+
+Versions: 0 asks for all topics by an empty list, 1 by null; 4 lets a client refuse creation, 5 tells offline replicas,
+6 LISTENER_NOT_FOUND, 7 leader epochs, 8 what the asker may do with topics and, up to 10, with the cluster (KIP-430),
+9 is flexible, 10 tells topic ids, 12 can ask by them (KIP-516), 13 has an error of its own (KIP-1102).
+
+Clients ask again and again, and mostly the same: the answer to a question is encoded once for each metadata image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from struct import Struct
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from ottla.broker.answer_cache import AnswerCache
+from ottla.broker.auto_create import AUTO_CREATE
+from ottla.broker.brokers import any_controller, brokers_on, offline_replicas
+from ottla.broker.context import Api, Context
+from ottla.broker.per_node import PerNode
+from ottla.metadata.controller.topic_names import what_is_wrong
+from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from ottla.model.errors import ErrorCode
+from ottla.model.names import INTERNAL_TOPICS
+from ottla.security.authorizer import (
+    CLUSTER_NAME,
+    CLUSTER_OPERATIONS,
+    TOPIC_OPERATIONS,
+    Operation,
+    Resource,
+    allowed_bits,
+)
+from ottla.wire.codec import decode_request, encode_response, response_header
+
+_KEY: Final = 3
+_SIZE: Final = Struct(">i")
+_CACHES: Final = PerNode(lambda _: AnswerCache())
+_NONE: Final = ErrorCode.none
+
+
+class _Wanted(NamedTuple):
+    """What is asked for: all topics, or some by name, or some by id."""
+
+    all: bool = False
+    names: tuple[str, ...] = ()
+    ids: tuple[UUID, ...] = ()
+
+
+class _Found(NamedTuple):
+    topics: list[dict[str, Any]]
+    to_create: list[str]
+
+
+def handle(context: Context, body: memoryview) -> bytes:
+    image = context.node.image
+    cache = _CACHES.of(context.node)
+    question = (context.version, context.listener, context.principal, bytes(body))
+    answer = cache.get(image, question)
+    if answer is None:
+        entity, is_repeatable = _answer(context, image, decode_request(_KEY, context.version, body))
+        answer = encode_response(entity)
+        if is_repeatable:
+            cache.put(image, question, len(body), answer)
+    header = response_header(_KEY, context.version, context.header.correlation_id)
+    return _SIZE.pack(len(header) + len(answer)) + header + answer
+
+
+def _answer(context: Context, image: MetadataImage, request: Any) -> tuple[Any, bool]:
+    """The answer, and whether the same question can be given it again."""
+    wanted = _wanted(context.version, request)
+    if isinstance(wanted, ErrorCode):
+        return _refusal(context, request, wanted), True
+    found = _find(context, image, request, wanted)
+    if found.to_create:
+        AUTO_CREATE.of(context.node).start(found.to_create)
+    if context.version >= 8 and request.include_topic_authorized_operations:
+        for topic in found.topics:
+            if topic["error_code"] not in (ErrorCode.unknown_topic_id, ErrorCode.topic_authorization_failed):
+                topic["topic_authorized_operations"] = allowed_bits(
+                    context.node.authorizer, context.principal, TOPIC_OPERATIONS, Resource.TOPIC, topic["name"]
+                )
+    entity = context.respond(
+        throttle_time=timedelta(0),
+        brokers=[
+            {"node_id": broker.id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+            for broker in brokers_on(image, context.listener)
+        ],
+        cluster_id=context.node.cluster_id,
+        controller_id=any_controller(image, context.node.env.random),
+        topics=found.topics,
+        error_code=_NONE,
+        **_cluster_operations(context, request),
+    )
+    return entity, not found.to_create
+
+
+def _wanted(version: int, request: Any) -> _Wanted | ErrorCode:
+    topics = request.topics
+    if topics is None or (version == 0 and not topics):
+        return _Wanted(all=True)
+    if version < 10:
+        return _Wanted(names=tuple(dict.fromkeys(topic.name for topic in topics)))
+    if version < 12 and any(topic.name is None or topic.topic_id is not None for topic in topics):
+        return ErrorCode.invalid_request  # there are ids in these versions, but only in answers
+    ids = tuple(dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id is not None))
+    if ids:
+        return _Wanted(ids=ids)
+    if any(topic.name is None for topic in topics):
+        return ErrorCode.unknown_server_error  # what Kafka makes of a topic with neither name nor id
+    return _Wanted(names=tuple(dict.fromkeys(topic.name for topic in topics)))
+
+
+def _refusal(context: Context, request: Any, code: ErrorCode) -> Any:
+    topics = [_without_partitions(code, topic.name or "", topic.topic_id) for topic in request.topics]
+    return context.respond(throttle_time=timedelta(0), brokers=[], cluster_id=None, topics=topics, error_code=code)
+
+
+def _cluster_operations(context: Context, request: Any) -> dict[str, int]:
+    if not 8 <= context.version <= 10 or not request.include_cluster_authorized_operations:
+        return {}
+    bits = 0
+    if context.allowed(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        bits = allowed_bits(
+            context.node.authorizer, context.principal, CLUSTER_OPERATIONS, Resource.CLUSTER, CLUSTER_NAME
+        )
+    return {"cluster_authorized_operations": bits}
+
+
+# -- topics
+
+
+def _find(context: Context, image: MetadataImage, request: Any, wanted: _Wanted) -> _Found:
+    def visible(name: str) -> bool:
+        return context.allowed(Operation.DESCRIBE, Resource.TOPIC, name)
+
+    if wanted.all:
+        topics = [topic for topic in image.topics.values() if visible(topic.name)]
+        return _Found([_topic(context, image, topic) for topic in topics], [])
+    found = _Found([], [])
+    for topic_id in wanted.ids:
+        known = image.topics.get(topic_id)
+        if known is None:
+            found.topics.append(_without_partitions(ErrorCode.unknown_topic_id, None, topic_id))
+        elif not visible(known.name):  # an id is no secret, the name may be
+            found.topics.append(_without_partitions(ErrorCode.topic_authorization_failed, None, topic_id))
+        else:
+            found.topics.append(_topic(context, image, known))
+    missing: list[str] = []
+    for name in wanted.names:
+        if not visible(name):  # not even whether it exists is told
+            found.topics.append(_without_partitions(ErrorCode.topic_authorization_failed, name))
+        elif (known := image.topic(name)) is not None:
+            found.topics.append(_topic(context, image, known))
+        else:
+            missing.append(name)
+    may_create = context.node.config.auto_create_topics_enable and (
+        context.version < 4 or request.allow_auto_topic_creation
+    )
+    _add_missing(context, missing, may_create, found)
+    return found
+
+
+def _add_missing(context: Context, names: Iterable[str], may_create: bool, found: _Found) -> None:
+    """KRaft answers UNKNOWN_TOPIC_OR_PARTITION while a topic is being created; LEADER_NOT_AVAILABLE was ZooKeeper's."""
+    create_any = may_create and context.allowed(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
+    for name in names:
+        if may_create and not create_any and not context.allowed(Operation.CREATE, Resource.TOPIC, name):
+            code = ErrorCode.topic_authorization_failed
+        elif what_is_wrong(name) is not None:
+            code = ErrorCode.invalid_topic_exception
+        else:
+            code = ErrorCode.unknown_topic_or_partition
+            if may_create:
+                found.to_create.append(name)
+        found.topics.append(_without_partitions(code, name))
+
+
+def _without_partitions(code: ErrorCode, name: str | None, topic_id: UUID | None = None) -> dict[str, Any]:
+    return {
+        "error_code": code,
+        "name": name,
+        "topic_id": topic_id,
+        "is_internal": name in INTERNAL_TOPICS and code is not ErrorCode.topic_authorization_failed,
+        "partitions": [],
+    }
+
+
+def _topic(context: Context, image: MetadataImage, topic: TopicImage) -> dict[str, Any]:
+    return {
+        "error_code": _NONE,
+        "name": topic.name,
+        "topic_id": topic.id,
+        "is_internal": topic.name in INTERNAL_TOPICS,
+        "partitions": [
+            _partition(context, image, number, partition) for number, partition in sorted(topic.partitions.items())
+        ],
+    }
+
+
+def _partition(context: Context, image: MetadataImage, number: int, partition: PartitionImage) -> dict[str, Any]:
+    listener, version = context.listener, context.version
+    leader = image.brokers.get(partition.leader)
+    replicas, isr = partition.replicas, partition.isr
+    code = _NONE
+    if version == 0:  # which knows replicas that are not alive as an error, and nothing of those that are left out
+        alive = {broker.id for broker in brokers_on(image, listener)}
+        replicas = tuple(replica for replica in replicas if replica in alive)
+        isr = tuple(replica for replica in isr if replica in alive)
+        if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+            code = ErrorCode.replica_not_available
+    if leader is None:
+        code = ErrorCode.leader_not_available
+    elif leader.endpoint(listener) is None:
+        code = ErrorCode.listener_not_found if version >= 6 else ErrorCode.leader_not_available
+    led = code in (_NONE, ErrorCode.replica_not_available)
+    return {
+        "error_code": code,
+        "partition_index": number,
+        "leader_id": partition.leader if led else NO_LEADER,
+        "leader_epoch": partition.leader_epoch,
+        "replica_nodes": replicas,
+        "isr_nodes": isr,
+        "offline_replicas": offline_replicas(image, partition, listener),
+    }
+
+
+API: Final = Api(_KEY, "Metadata", oldest=0, newest=13, handle_raw=handle)

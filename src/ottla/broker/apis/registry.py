@@ -1,0 +1,36 @@
+"""All APIs that a broker answers. What is not in here is not offered."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.broker.apis import (
+    api_versions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    fetch,
+    find_coordinator,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+from ottla.broker.context import Api
+
+ALL: Final[tuple[Api, ...]] = (
+    produce.API,
+    fetch.API,
+    list_offsets.API,
+    metadata.API,
+    find_coordinator.API,
+    api_versions.API,
+    create_topics.API,
+    delete_topics.API,
+    init_producer_id.API,
+    offset_for_leader_epoch.API,
+    describe_configs.API,
+    describe_cluster.API,
+)

@@ -1,0 +1,59 @@
+"""The brokers of the cluster, as a client on one listener gets to see them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.env.ports import Randomness
+from ottla.metadata.image import (
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    BrokerImage,
+    MetadataImage,
+    PartitionImage,
+)
+
+NO_BROKER = -1
+
+
+class BrokerAddress(NamedTuple):
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool
+
+
+def brokers_on(image: MetadataImage, listener: str, *, fenced_too: bool = False) -> list[BrokerAddress]:
+    """Those that have this listener: another one's address may not be reachable from where the client is."""
+    return [
+        BrokerAddress(broker.id, endpoint.host, endpoint.port, broker.rack, broker.fenced)
+        for broker in image.brokers.values()
+        if (fenced_too or not broker.fenced) and (endpoint := broker.endpoint(listener)) is not None
+    ]
+
+
+def any_controller(image: MetadataImage, random: Randomness) -> int:
+    """Clients cannot reach the controller; any live broker passes on to it what they take there (KIP-590)."""
+    alive = [broker.id for broker in image.brokers.values() if not broker.fenced]
+    return alive[random.below(len(alive))] if alive else NO_BROKER
+
+
+def offline_replicas(image: MetadataImage, partition: PartitionImage, listener: str) -> list[int]:
+    return [
+        replica
+        for replica, directory in zip(partition.replicas, partition.directories, strict=True)
+        if (broker := image.brokers.get(replica)) is None
+        or broker.fenced
+        or broker.endpoint(listener) is None
+        or not _is_online(broker, directory)
+    ]
+
+
+def _is_online(broker: BrokerImage, directory: object) -> bool:
+    if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING):
+        return True
+    if directory == DIRECTORY_LOST:
+        return False
+    return not broker.directories or directory in broker.directories

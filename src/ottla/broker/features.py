@@ -1,0 +1,25 @@
+"""What ApiVersions says about features: the levels that this node could run with, and those the cluster runs with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.metadata.controller.features import SUPPORTED
+from ottla.metadata.image import MetadataImage
+
+
+def supported_features(*, with_level_zero: bool) -> list[dict[str, Any]]:
+    """KAFKA-17011: clients that ask below version 4 cannot read a feature whose lowest level is 0."""
+    return [
+        {"name": name, "min_version": levels.low, "max_version": levels.high}
+        for name, levels in SUPPORTED.items()
+        if with_level_zero or levels.low > 0
+    ]
+
+
+def finalized_features(image: MetadataImage) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "min_version_level": level, "max_version_level": level}
+        for name, level in image.features.items()
+        if level > 0
+    ]

@@ -1,0 +1,118 @@
+"""Changes of configs: answers and words were recorded from Apache Kafka 4.3.0."""
+
+import pytest
+from tests.metadata import given
+
+from ottla.metadata.controller.controller import handle
+from ottla.metadata.controller.requests import AlterConfigs, AlterOp, ConfigChange, IncrementalAlterConfigs, NewTopic
+from ottla.metadata.controller.result import NO_ERROR, ApiError
+from ottla.metadata.image import ConfigResource, ResourceType
+from ottla.metadata.records.base import MetadataRecord
+from ottla.metadata.records.config_record import ConfigRecord
+from ottla.model.errors import ErrorCode
+
+TOPIC = ConfigResource(ResourceType.TOPIC, "t")
+BROKER = ConfigResource(ResourceType.BROKER, "1")
+IMAGE = given.with_topics(given.cluster(1), NewTopic("t", 1, 1, configs=(("retention.ms", "5"),)))
+
+
+def alter(
+    resource: ConfigResource, *changes: ConfigChange, validate_only: bool = False
+) -> tuple[ApiError, tuple[MetadataRecord, ...]]:
+    request = IncrementalAlterConfigs(((resource, changes),), validate_only)
+    result = given.accepted(handle(request, IMAGE, given.settings()))
+    ((answered, error),) = result.reply
+    assert answered == resource
+    return error, result.records
+
+
+def change(name: str, value: str | None, resource: ConfigResource = TOPIC) -> ConfigRecord:
+    return ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
+
+
+def test_values_are_set_and_deleted() -> None:
+    error, records = alter(
+        TOPIC,
+        ConfigChange("segment.ms", AlterOp.SET, "9"),
+        ConfigChange("retention.ms", AlterOp.DELETE),
+        ConfigChange("flush.ms", AlterOp.DELETE),
+    )
+
+    assert error == NO_ERROR
+    assert records == (change("retention.ms", None), change("segment.ms", "9"))
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "expected"),
+    [
+        (AlterOp.APPEND, "compact", "delete,compact"),
+        (AlterOp.APPEND, "delete", "delete"),
+        (AlterOp.SUBTRACT, "delete", ""),
+    ],
+)
+def test_lists_are_edited_from_their_default_on(op: AlterOp, value: str, expected: str) -> None:
+    _, records = alter(TOPIC, ConfigChange("cleanup.policy", op, value))
+
+    assert records == (change("cleanup.policy", expected),)
+
+
+@pytest.mark.parametrize(
+    ("resource", "changes", "code", "message"),
+    [
+        (
+            TOPIC,
+            [ConfigChange("retention.ms", AlterOp.APPEND, "5")],
+            ErrorCode.invalid_config,
+            "Can't APPEND to key retention.ms because its type is not LIST.",
+        ),
+        (
+            TOPIC,
+            [ConfigChange("zzz", AlterOp.SET, "1")],
+            ErrorCode.invalid_config,
+            "Unknown topic config name: zzz",
+        ),
+        (
+            ConfigResource(ResourceType.TOPIC, "nono"),
+            [ConfigChange("retention.ms", AlterOp.SET, "1")],
+            ErrorCode.unknown_topic_or_partition,
+            "The topic 'nono' does not exist.",
+        ),
+        (
+            TOPIC,
+            [ConfigChange("retention.ms", AlterOp.SET, None)],
+            ErrorCode.invalid_request,
+            "Null value not supported for : retention.ms",
+        ),
+        (
+            TOPIC,
+            [ConfigChange("retention.ms", AlterOp.SET, "1"), ConfigChange("retention.ms", AlterOp.DELETE)],
+            ErrorCode.invalid_request,
+            "Error due to duplicate config keys",
+        ),
+    ],
+)
+def test_what_kafka_refuses_is_refused_in_its_words(
+    resource: ConfigResource, changes: list[ConfigChange], code: ErrorCode, message: str
+) -> None:
+    assert alter(resource, *changes) == (ApiError(code, message), ())
+
+
+def test_an_unchanged_value_is_written_for_brokers_only() -> None:
+    _, of_topic = alter(TOPIC, ConfigChange("retention.ms", AlterOp.SET, "5"))
+    _, of_broker = alter(BROKER, ConfigChange("log.cleaner.threads", AlterOp.DELETE))
+
+    assert of_topic == ()
+    assert of_broker == (change("log.cleaner.threads", None, BROKER),)
+
+
+def test_validate_only_writes_nothing() -> None:
+    assert alter(TOPIC, ConfigChange("segment.ms", AlterOp.SET, "9"), validate_only=True) == (NO_ERROR, ())
+
+
+def test_the_old_way_takes_away_what_is_not_named() -> None:
+    request = AlterConfigs(((TOPIC, (("segment.ms", "9"),)),))
+
+    result = given.accepted(handle(request, IMAGE, given.settings()))
+
+    assert result.reply == ((TOPIC, NO_ERROR),)
+    assert result.records == (change("retention.ms", None), change("segment.ms", "9"))

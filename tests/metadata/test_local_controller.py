@@ -1,0 +1,335 @@
+"""The controller over a log: order, parked replies, restarts, failing disks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from tests.metadata import given
+
+from ottla.env.clock import SystemClock
+from ottla.env.executor import PoolExecutor
+from ottla.env.network import TcpNetwork
+from ottla.env.ports import Env
+from ottla.env.randomness import SeededRandom
+from ottla.metadata.batches import batch_records, metadata_batch
+from ottla.metadata.controller.features import bootstrap_records
+from ottla.metadata.controller.requests import (
+    AllocateProducerIds,
+    CreateTopics,
+    DeleteTopics,
+    NewTopic,
+    TopicRef,
+    UnfenceBroker,
+)
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.local_controller import LocalController
+from ottla.metadata.records.abort_transaction_record import AbortTransactionRecord
+from ottla.metadata.records.begin_transaction_record import BeginTransactionRecord
+from ottla.metadata.records.feature_level_record import FeatureLevelRecord
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.raft.memory_log import MemoryRaftLog
+from ottla.raft.node import RaftNode
+from ottla.record.batch import parse_header
+from ottla.sim.disk import SimDisk
+
+FOLDER = "/data/__cluster_metadata-0"
+
+
+@dataclass
+class Node:
+    """One controller over a log that outlives it."""
+
+    log: MemoryRaftLog = field(default_factory=MemoryRaftLog)
+    disk: SimDisk = field(default_factory=lambda: SimDisk(Random(1)))
+    published: list[tuple[MetadataDelta, MetadataImage]] = field(default_factory=list)
+
+    async def start(self, seed: int = 1) -> LocalController:
+        self.disk.make_dirs(FOLDER)
+        env = Env(SystemClock(), self.disk, TcpNetwork(), PoolExecutor(), SeededRandom(Random(seed)))
+        raft = RaftNode(env, FOLDER, self.log, 1, (1,))
+        controller = LocalController(env, raft, given.settings(seed), bootstrap_records())
+        controller.subscribe(lambda delta, image: self.published.append((delta, image)))
+        await controller.start()
+        return controller
+
+    async def start_with_broker(self, seed: int = 1) -> LocalController:
+        controller = await self.start(seed)
+        epoch = await controller.submit(given.registration(1, incarnation=seed))
+        await controller.submit(UnfenceBroker(1, epoch))
+        return controller
+
+    def records(self) -> list[str]:
+        batches = [batch for batch in self.log.batches if not parse_header(batch).is_control]
+        return [type(record).__name__ for batch in batches for record in batch_records(batch)]
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    async def to_run() -> None:
+        await story()
+
+    asyncio.run(to_run())
+
+
+def test_an_empty_log_is_bootstrapped_in_a_transaction_as_kafka_does() -> None:
+    async def story() -> None:
+        node = Node()
+        controller = await node.start()
+
+        assert node.records() == ["BeginTransactionRecord", "FeatureLevelRecord", "EndTransactionRecord"]
+        assert [parse_header(batch).base_offset for batch in node.log.batches] == [0, 1]
+        assert controller.image.features == {"metadata.version": 30}
+        assert (controller.image.offset, controller.image.epoch) == (3, 1)
+        assert len(node.published) == 1
+
+    run(story)
+
+
+def test_a_restart_does_not_bootstrap_again() -> None:
+    async def story() -> None:
+        node = Node()
+        first = await node.start_with_broker()
+        await first.submit(CreateTopics((NewTopic("t", 2, 1),)))
+        await first.stop()
+        node.published.clear()
+
+        second = await node.start(seed=2)
+
+        assert node.records().count("FeatureLevelRecord") == 1
+        assert second.image.topics == first.image.topics
+        assert (second.image.epoch, second.image.offset) == (2, node.log.end_offset - 1)
+        ((delta, image),) = node.published
+        assert list(delta.created_topics.values()) == ["t"]
+        assert image is second.image
+
+    run(story)
+
+
+def test_the_records_of_a_request_are_one_batch() -> None:
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+        batches = len(node.log.batches)
+
+        await controller.submit(CreateTopics((NewTopic("a", 3, 1), NewTopic("b", 2, 1))))
+
+        assert len(node.log.batches) == batches + 1
+        assert parse_header(node.log.batches[-1]).record_count == 7
+
+    run(story)
+
+
+def test_a_reply_waits_for_the_commit_and_publishers_hear_first() -> None:
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+        events: list[str] = []
+        controller.subscribe(lambda delta, _: events.append(f"published {list(delta.created_topics.values())}"))
+        events.clear()
+
+        asked = asyncio.ensure_future(controller.submit(CreateTopics((NewTopic("t", 1, 1),))))
+        asked.add_done_callback(lambda _: events.append("replied"))
+        await asyncio.sleep(0)
+        appended_not_committed = controller.image.topic("t")
+        await asked
+        await asyncio.sleep(0)
+
+        assert appended_not_committed is None
+        assert events == ["published ['t']", "replied"]
+        assert controller.image.topic("t") is not None
+
+    run(story)
+
+
+def test_a_request_sees_what_was_appended_before_it_was_committed() -> None:
+    async def story() -> None:
+        controller = await Node().start_with_broker()
+        create = CreateTopics((NewTopic("t", 1, 1),))
+
+        first, second = await asyncio.gather(controller.submit(create), controller.submit(create))
+
+        assert first[0].error.code is ErrorCode.none
+        assert second[0].error.code is ErrorCode.topic_already_exists
+
+    run(story)
+
+
+def test_a_reply_without_records_does_not_overtake_what_it_is_based_on() -> None:
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+        order: list[str] = []
+        create = CreateTopics((NewTopic("t", 1, 1),))
+
+        first = asyncio.ensure_future(controller.submit(create))
+        first.add_done_callback(lambda _: order.append("created"))
+        second = asyncio.ensure_future(controller.submit(create))  # says "already exists": true only once committed
+        second.add_done_callback(lambda _: order.append("already there"))
+        await asyncio.gather(first, second)
+        await asyncio.sleep(0)
+
+        assert order == ["created", "already there"]
+
+    run(story)
+
+
+def test_deltas_come_in_order_each_on_top_of_the_one_before() -> None:
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+        requests = [controller.submit(CreateTopics((NewTopic(f"t{number}", 1, 1),))) for number in range(5)]
+        await asyncio.gather(*requests)
+        await controller.submit(DeleteTopics((TopicRef("t3"),)))
+
+        images = [image for _, image in node.published]
+        assert [delta.base for delta, _ in node.published[1:]] == images[:-1]
+        assert [image.offset for image in images] == sorted(image.offset for image in images)
+        assert list(images[-1].topic_ids) == ["t0", "t1", "t2", "t4"]
+
+    run(story)
+
+
+def test_broker_epochs_are_offsets_of_this_log() -> None:
+    async def story() -> None:
+        node = Node()
+        controller = await node.start()
+        expected = node.log.end_offset
+
+        epoch = await controller.submit(given.registration(1))
+
+        assert epoch == expected == controller.image.brokers[1].epoch
+
+    run(story)
+
+
+def test_an_append_that_fails_leaves_no_trace() -> None:
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+        create = CreateTopics((NewTopic("t", 1, 1),))
+        before = controller.image
+
+        node.log.append_error = OSError(28, "No space left on device")
+        with pytest.raises(KafkaError, match="No space left") as error:
+            await controller.submit(create)
+        node.log.append_error = None
+        image_after_failure = controller.image
+        replies = await controller.submit(create)
+
+        assert error.value.code is ErrorCode.kafka_storage_error
+        assert image_after_failure is before
+        assert replies[0].error.code is ErrorCode.none
+
+    run(story)
+
+
+def test_a_flush_that_fails_refuses_everything_from_then_on() -> None:
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+        committed = controller.image
+        node.log.flush_error = OSError(5, "Input/output error")
+
+        requests = [controller.submit(CreateTopics((NewTopic(name, 1, 1),))) for name in ("a", "b", "a")]
+        outcomes = await asyncio.gather(*requests, return_exceptions=True)
+
+        assert [getattr(outcome, "code", None) for outcome in outcomes] == [ErrorCode.not_controller] * 3
+        assert controller.image is committed
+        with pytest.raises(KafkaError, match="not the active controller"):
+            await controller.submit(CreateTopics((NewTopic("c", 1, 1),)))
+
+    run(story)
+
+
+def test_what_was_acknowledged_survives_a_loss_of_power() -> None:
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+        await controller.submit(CreateTopics((NewTopic("kept", 1, 1),)))
+        block = await controller.submit(AllocateProducerIds(1, controller.image.brokers[1].epoch))
+
+        node.log.lose_power()
+        again = await node.start_with_broker(seed=2)
+        next_block = await again.submit(AllocateProducerIds(1, again.image.brokers[1].epoch))
+
+        assert again.image.topic("kept") is not None
+        assert next_block.first == block.first + block.size
+
+    run(story)
+
+
+def test_a_restart_of_the_node_bumps_the_leader_epochs_of_what_it_leads_by_two() -> None:
+    async def story() -> None:
+        node = Node()
+        first = await node.start_with_broker(seed=1)
+        await first.submit(CreateTopics((NewTopic("t", 1, 1),)))
+
+        second = await node.start_with_broker(seed=2)
+
+        topic = second.image.topic("t")
+        assert topic is not None
+        assert (topic.partitions[0].leader, topic.partitions[0].leader_epoch) == (1, 2)
+
+    run(story)
+
+
+def test_a_transaction_that_a_dead_leader_left_open_is_aborted() -> None:
+    async def story() -> None:
+        node = Node()
+        half = [BeginTransactionRecord(name="Bootstrap records"), FeatureLevelRecord(name="x.version", feature_level=1)]
+        node.log.append(metadata_batch(half, 30, 0), 1)
+
+        controller = await node.start()
+
+        assert node.records()[2:4] == [AbortTransactionRecord.__name__, BeginTransactionRecord.__name__]
+        assert controller.image.features == {"metadata.version": 30}
+
+    run(story)
+
+
+def test_a_request_that_is_refused_as_a_whole_raises() -> None:
+    async def story() -> None:
+        controller = await Node().start_with_broker()
+
+        with pytest.raises(KafkaError, match="No broker registration") as error:
+            await controller.submit(AllocateProducerIds(9, 1))
+
+        assert error.value.code is ErrorCode.stale_broker_epoch
+
+    run(story)
+
+
+def test_a_publisher_that_fails_keeps_nobody_from_the_news() -> None:
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+        heard: list[int] = []
+
+        def failing(delta: MetadataDelta, image: MetadataImage) -> None:
+            raise RuntimeError("a bug")
+
+        controller.subscribe(failing)
+        controller.subscribe(lambda _, image: heard.append(image.offset))
+        await controller.submit(CreateTopics((NewTopic("t", 1, 1),)))
+
+        assert heard[-1] == controller.image.offset == node.log.end_offset - 1
+
+    run(story)
+
+
+def test_who_subscribes_late_is_told_all_there_is() -> None:
+    async def story() -> None:
+        controller = await Node().start_with_broker()
+        await controller.submit(CreateTopics((NewTopic("t", 2, 1),)))
+        heard: list[tuple[MetadataDelta, MetadataImage]] = []
+
+        controller.subscribe(lambda delta, image: heard.append((delta, image)))
+
+        ((delta, image),) = heard
+        assert list(delta.created_topics.values()) == ["t"]
+        assert len(delta.changed_partitions) == 2
+        assert image is controller.image
+
+    run(story)
