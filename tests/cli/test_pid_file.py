@@ -1,8 +1,10 @@
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
-from ottla.cli.pid_file import NAME, PidFile, running
+from ottla.cli.pid_file import NAME, PidFile, running, stop
 from ottla.cli.ports import free_port, is_free
 
 
@@ -19,6 +21,30 @@ def test_a_held_file_tells_who_runs_and_keeps_others_out(tmp_path: Path) -> None
     held.remove()
     assert running(tmp_path) is None
     assert not (tmp_path / NAME).exists()
+
+
+def test_stopping_waits_for_the_end_of_the_process(tmp_path: Path) -> None:
+    # a process that takes its time after the signal, and removes the file long before it ends
+    code = f"""if True:
+        import os, signal, time
+        from pathlib import Path
+        from ottla.cli.pid_file import PidFile
+        held = PidFile.take(Path({str(tmp_path)!r}))
+        def end(*_):
+            held.remove()
+            time.sleep(0.3)
+            Path({str(tmp_path / "ended")!r}).touch()
+            os._exit(0)
+        signal.signal(signal.SIGTERM, end)
+        held.write(os.getpid(), "h:1")
+        print("ready", flush=True)
+        signal.pause()
+    """
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        assert stop(tmp_path, 10)
+        assert (tmp_path / "ended").exists()
+    assert running(tmp_path) is None
 
 
 def test_a_file_left_by_a_killed_process_is_not_mistaken_for_a_node(tmp_path: Path) -> None:

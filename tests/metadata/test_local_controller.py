@@ -191,6 +191,47 @@ def test_deltas_come_in_order_each_on_top_of_the_one_before() -> None:
     run(story)
 
 
+class SlowLog(MemoryRaftLog):
+    """Flushes what is there when it begins, and ends when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = asyncio.Event()
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+
+    async def flush(self) -> int:
+        end = self.end_offset
+        self.began.set()
+        await self.may_end.wait()
+        self.flushed_offset = end
+        return end
+
+
+def test_what_a_flush_did_not_cover_is_not_published_with_it() -> None:
+    async def story() -> None:
+        log = SlowLog()
+        node = Node(log)
+        controller = await node.start_with_broker()
+        seen: list[tuple[list[str], int]] = []
+        controller.subscribe(lambda _, image: seen.append((list(image.topic_ids), log.flushed_offset)))
+        seen.clear()
+        log.began.clear()
+        log.may_end.clear()
+
+        first = asyncio.ensure_future(controller.submit(CreateTopics((NewTopic("a", 1, 1),))))
+        await log.began.wait()
+        second = asyncio.ensure_future(controller.submit(CreateTopics((NewTopic("b", 1, 1),))))
+        await asyncio.sleep(0)
+        end = log.end_offset
+        log.may_end.set()
+        await asyncio.gather(first, second)
+
+        assert seen == [(["a"], end - 2), (["a", "b"], end)]
+
+    run(story)
+
+
 def test_broker_epochs_are_offsets_of_this_log() -> None:
     async def story() -> None:
         node = Node()

@@ -8,7 +8,7 @@ import pytest
 from ottla.env.clock import SystemClock
 from ottla.env.executor import PoolExecutor
 from ottla.env.network import TcpNetwork
-from ottla.env.ports import Env
+from ottla.env.ports import Buffer, Env
 from ottla.env.randomness import SeededRandom
 from ottla.raft import quorum_state
 from ottla.raft.control_records import ControlType, control_type
@@ -45,6 +45,23 @@ def test_the_first_record_of_an_epoch_says_who_leads_it() -> None:
         assert (header.base_offset, header.leader_epoch, header.is_control) == (0, 1, True)
         assert control_type(read_records(log.batches[0])[0]) == ControlType.LEADER_CHANGE
         assert (node.is_leader, node.leader_id, node.epoch, node.high_watermark) == (True, 1, 1, 1)
+
+    asyncio.run(story())
+
+
+def test_the_epoch_is_in_quorum_state_before_it_is_in_the_log() -> None:
+    async def story() -> None:
+        env = an_env()
+        known_when_appended: list[ElectionState | None] = []
+
+        class Watching(MemoryRaftLog):
+            def append(self, batch: Buffer, epoch: int) -> int:
+                known_when_appended.append(quorum_state.load(env.disk, FOLDER))
+                return super().append(batch, epoch)
+
+        await RaftNode(env, FOLDER, Watching(), 1, (1,)).start()
+
+        assert known_when_appended == [ElectionState(1, leader_id=1, voters=(1,))]
 
     asyncio.run(story())
 

@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from ottla.broker.apis.registry import ALL
-from ottla.broker.config_rules import config_rules
+from ottla.metadata.controller.config_rules import config_rules
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.replicas import Replicas

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import click
@@ -19,7 +17,7 @@ from ottla.cli.output import note
 @click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for it.")
 def command(folder: Path, timeout: float) -> None:
     """Stop the node of a data folder. Its data stay; `ottla up` starts it again."""
-    from ottla.cli.pid_file import running, wait_until_stopped
+    from ottla.cli.pid_file import running, stop
     from ottla.model.errors import OttlaError
 
     folder = folder.absolute()
@@ -30,12 +28,10 @@ def command(folder: Path, timeout: float) -> None:
         note(f"No node runs on {folder}.")
         return
     try:
-        os.kill(node.pid, signal.SIGTERM)
-    except ProcessLookupError:
-        pass  # it has just ended by itself
+        stopped = stop(folder, timeout)
     except PermissionError:
         raise OttlaError(f"the node on {folder} (pid {node.pid}) belongs to another user") from None
-    if not wait_until_stopped(folder, timeout):
+    if not stopped:
         raise OttlaError(
             f"the node on {folder} (pid {node.pid}) has not stopped within {timeout:g} s. Wait longer with --timeout, "
             f"or `kill -9 {node.pid}`: the next start then recovers its logs."

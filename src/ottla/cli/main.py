@@ -65,8 +65,6 @@ def cli() -> None:
 
 
 def main() -> None:
-    # kio imports hypothesis where it finds it, which costs every command of a developer 0.1 s and a node 20 MB
-    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     try:
         cli(prog_name="ottla")
     except Exception as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -44,8 +45,8 @@ class PidFile:
         os.pwrite(self._fd, f"{pid}\n{address}\n".encode(), 0)
 
     def remove(self) -> None:
+        """The lock stays until the process has ended, which is what `stop` waits for."""
         self._path.unlink(missing_ok=True)
-        os.close(self._fd)
 
     def close(self) -> None:
         """In the parent of a detached node: the child keeps the lock."""
@@ -67,13 +68,28 @@ def running(folder: Path) -> Running | None:
         os.close(fd)
 
 
-def wait_until_stopped(folder: Path, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while running(folder) is not None:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+def stop(folder: Path, seconds: float) -> bool:
+    """Sends SIGTERM to the node of a folder and waits until its process has ended; False if it has not in time."""
+    try:
+        fd = os.open(folder / NAME, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        pid = os.pread(fd, 4096, 0).split()
+        if _lock(fd) or not pid:
+            return True
+        try:
+            os.kill(int(pid[0]), signal.SIGTERM)
+        except ProcessLookupError:
+            pass  # it has just ended by itself
+        deadline = time.monotonic() + seconds
+        while not _lock(fd):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+    finally:
+        os.close(fd)
 
 
 def _lock(fd: int) -> bool:

@@ -138,7 +138,7 @@ class MetadataDelta:
             raise ReplayError(f"topic id {record.topic_id} is deleted but not known")
         partitions = self._partitions.pop(topic.id, topic.partitions)
         for number in partitions:
-            pass
+            self.changed_partitions.pop(PartitionKey(topic.id, number), None)
         del self._topics.write()[topic.id]
         del self._topic_ids.write()[topic.name]
         if self.created_topics.pop(topic.id, None) is None:

@@ -30,18 +30,13 @@ def handle(context: Context, request: Any) -> Any:
     key_type = request.key_type if context.version >= 1 else _GROUP
     if context.version < _MANY_KEYS:
         code = _find(context, key_type, request.key)
-        return context.respond(error_message=_MESSAGES.get(code), throttle_time=timedelta(0), **_nobody(code))
-    return context.respond(
-        throttle_time=timedelta(0),
-        coordinators=[
-            {"key": key, "error_message": "", **_nobody(_find(context, key_type, key))}
-            for key in request.coordinator_keys
-        ],
-    )
+        return context.respond(throttle_time=timedelta(0), **_nobody(code))
+    coordinators = [{"key": key, **_nobody(_find(context, key_type, key))} for key in request.coordinator_keys]
+    return context.respond(throttle_time=timedelta(0), coordinators=coordinators)
 
 
 def _nobody(code: ErrorCode) -> dict[str, Any]:
-    return {"error_code": code, "node_id": -1, "host": "", "port": -1}
+    return {"error_code": code, "error_message": _MESSAGES.get(code, ""), "node_id": -1, "host": "", "port": -1}
 
 
 def _find(context: Context, key_type: int, key: str) -> ErrorCode:

@@ -9,6 +9,7 @@ looked for here if the batch is small, and in another process if it is not.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
@@ -22,6 +23,8 @@ from ottla.model.names import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
 from ottla.record.batch import parse_header
 from ottla.replica.partition import Partition
 from ottla.security.authorizer import Operation, Resource
+
+_log = logging.getLogger("ottla.broker")
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -49,31 +52,38 @@ class _Asker(NamedTuple):
 
 
 async def handle(context: Context, request: Any) -> Any:
-    isolation = request.isolation_level if context.version >= 2 else 0
-    asker = _Asker(request.replica_id == _CONSUMER, request.replica_id == _DEBUGGER, isolation == _READ_COMMITTED)
     counts = Counter((topic.name, row.partition_index) for topic in request.topics for row in topic.partitions)
     answers: dict[str, dict[int, dict[str, Any]]] = {}
     for topic in request.topics:
-        allowed = context.allowed(Operation.DESCRIBE, Resource.TOPIC, topic.name)
         rows = answers.setdefault(topic.name, {})
         for row in topic.partitions:
-            found, code = _UNKNOWN, ErrorCode.none
-            if not allowed:
-                code = ErrorCode.topic_authorization_failed
-            elif counts[topic.name, row.partition_index] > 1:
-                code = ErrorCode.invalid_request
-            elif isolation not in (0, _READ_COMMITTED):
-                code = ErrorCode.unknown_server_error  # what Kafka makes of it
-            else:
-                try:
-                    found = await _find(context, asker, topic.name, row)
-                except KafkaError as error:
-                    code = error.code
-            rows[row.partition_index] = {"error_code": code, "partition_index": row.partition_index, **found._asdict()}
+            is_twice = counts[topic.name, row.partition_index] > 1
+            rows[row.partition_index] = await _answer(context, request, topic.name, row, is_twice)
     return context.respond(
         throttle_time=timedelta(0),
         topics=[{"name": name, "partitions": list(rows.values())} for name, rows in answers.items()],
     )
+
+
+async def _answer(context: Context, request: Any, topic: str, row: Any, is_twice: bool) -> dict[str, Any]:
+    found, code = _UNKNOWN, ErrorCode.none
+    isolation = request.isolation_level if context.version >= 2 else 0
+    if not context.allowed(Operation.DESCRIBE, Resource.TOPIC, topic):
+        code = ErrorCode.topic_authorization_failed
+    elif is_twice:
+        code = ErrorCode.invalid_request
+    elif isolation not in (0, _READ_COMMITTED):
+        code = ErrorCode.unknown_server_error  # what Kafka makes of it
+    else:
+        asker = _Asker(request.replica_id == _CONSUMER, request.replica_id == _DEBUGGER, isolation == _READ_COMMITTED)
+        try:
+            found = await _find(context, asker, topic, row)
+        except KafkaError as error:
+            code = error.code
+        except Exception:  # a batch that cannot be read must not cost the answer for all other partitions
+            _log.exception("looking for an offset of %s-%d failed", topic, row.partition_index)
+            code = ErrorCode.unknown_server_error
+    return {"error_code": code, "partition_index": row.partition_index, **found._asdict()}
 
 
 async def _find(context: Context, asker: _Asker, topic: str, row: Any) -> FoundRecord:

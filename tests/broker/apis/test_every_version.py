@@ -1,0 +1,122 @@
+"""Every version that ApiVersions offers is answered, and without an error where nothing is wrong."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.broker.apis import asking
+from tests.broker.apis.asking import ask
+
+from ottla.broker.apis.registry import ALL
+from ottla.broker.context import Api
+from ottla.model.errors import ErrorCode
+from ottla.record.builder import build_batch
+from ottla.record.records import Record
+from ottla.wire.client import ConnectionFailed
+
+# Apache Kafka 4.3.0's broker: key, oldest and newest version that it offers.
+OFFERED_BY_KAFKA = {
+    0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 10: (0, 6), 18: (0, 4), 19: (2, 7), 20: (1, 6), 22: (0, 5),
+    23: (2, 4), 32: (1, 4), 60: (0, 2),
+}  # fmt: skip
+
+EVERY_VERSION = [
+    pytest.param(api, version, id=f"{api.name}-v{version}")
+    for api in ALL
+    for version in range(api.oldest, api.newest + 1)
+]
+Question = dict[str, Any]
+
+
+def question(api: int, topic: str, topic_id: Any) -> Question:
+    """The fields of all versions at once."""
+    by_name = {"name": topic, "topic": topic}
+    row = {"partition": 0, "partition_index": 0, "index": 0, "timestamp": -1, "current_leader_epoch": -1}
+    batch = build_batch([Record(b"key", b"value", 1_700_000_000_000)])
+    match api:
+        case asking.PRODUCE:
+            topics = [{**by_name, "topic_id": topic_id, "partition_data": [{**row, "records": batch}]}]
+            return {"acks": -1, "timeout": timedelta(seconds=5), "transactional_id": None, "topic_data": topics}
+        case asking.FETCH:
+            partitions = [{**row, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]
+            return {
+                "replica_id": -1, "max_wait": timedelta(0), "min_bytes": 0, "max_bytes": 1 << 20, "isolation_level": 0,
+                "topics": [{**by_name, "topic_id": topic_id, "partitions": partitions}], "forgotten_topics_data": [],
+            }  # fmt: skip
+        case asking.LIST_OFFSETS:
+            topics = [{**by_name, "partitions": [row]}]
+            return {"replica_id": -1, "isolation_level": 0, "topics": topics, "timeout": timedelta(seconds=5)}
+        case asking.METADATA:
+            return {
+                "topics": [{"name": topic, "topic_id": None}], "allow_auto_topic_creation": False,
+                "include_topic_authorized_operations": True, "include_cluster_authorized_operations": True,
+            }  # fmt: skip
+        case asking.FIND_COORDINATOR:
+            return {"key": "group", "key_type": 0, "coordinator_keys": ["group"]}
+        case asking.API_VERSIONS:
+            return {"client_software_name": "test", "client_software_version": "1.0"}
+        case asking.CREATE_TOPICS:
+            topics = [asking.topic_to_create("not-there-yet")]
+            return {"topics": topics, "timeout": timedelta(seconds=5), "validate_only": True}
+        case asking.DELETE_TOPICS:
+            topics = [{"name": topic, "topic_id": None}]
+            return {"topics": topics, "topic_names": [topic], "timeout": timedelta(seconds=5)}
+        case asking.INIT_PRODUCER_ID:
+            return {"transactional_id": None, "transaction_timeout": timedelta(seconds=5)}
+        case asking.OFFSET_FOR_LEADER_EPOCH:
+            return {"replica_id": -1, "topics": [{**by_name, "partitions": [{**row, "leader_epoch": 0}]}]}
+        case asking.DESCRIBE_CONFIGS:
+            resources = [{"resource_type": 2, "resource_name": topic, "configuration_keys": None}]
+            return {"resources": resources, "include_synonyms": True, "include_documentation": True}
+        case asking.DESCRIBE_CLUSTER:
+            return {"include_cluster_authorized_operations": True, "include_fenced_brokers": True}
+    raise AssertionError(f"no question for API {api}")
+
+
+def error_codes(entity: Any) -> list[ErrorCode]:
+    """All error codes in an answer, wherever they stand."""
+    if isinstance(entity, tuple):
+        return [code for item in entity for code in error_codes(item)]
+    if not hasattr(entity, "__dataclass_fields__"):
+        return []
+    own = [code for name in entity.__dataclass_fields__ for code in error_codes(getattr(entity, name))]
+    return [entity.error_code, *own] if hasattr(entity, "error_code") else own
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION)
+def test_a_version_that_is_offered_is_answered(
+    api: Api, version: int, address: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic()
+    (described,) = asking.metadata(address, topic).topics
+
+    answer = ask(address, api.key, version, **question(api.key, topic, described.topic_id))
+
+    expected = ErrorCode.coordinator_not_available if api.key == asking.FIND_COORDINATOR else ErrorCode.none
+    assert set(error_codes(answer)) <= {expected}
+
+
+def test_the_versions_offered_are_those_of_apache_kafka(address: str) -> None:
+    answer = ask(address, asking.API_VERSIONS, 4, **question(asking.API_VERSIONS, "", None))
+
+    assert {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys} == OFFERED_BY_KAFKA
+
+
+def test_an_api_that_is_not_offered_closes_the_connection(address: str) -> None:
+    with pytest.raises(ConnectionFailed):
+        ask(address, 16, 4, states_filter=[], types_filter=[])  # ListGroups
+
+
+def test_produce_below_version_3_is_offered_and_refused(address: str) -> None:
+    import socket
+
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        frame = struct.pack(">hhih", 0, 2, 1, -1) + struct.pack(">hii", -1, 1000, 0)
+        client.sendall(struct.pack(">i", len(frame)) + frame)
+
+        assert client.recv(100) == b""
