@@ -6,13 +6,13 @@ partitions that it names, then the network. Stopping goes the other way and ends
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from typing import Final
 from uuid import UUID
 
 from ottla.broker.apis.registry import ALL
-from ottla.metadata.controller.config_rules import config_rules
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.replicas import Replicas
@@ -22,6 +22,7 @@ from ottla.env.timers import TimerWheel
 from ottla.log.log_dir import LogDir
 from ottla.log.manager import LogManager, TendingIntervals
 from ottla.metadata import bootstrap, meta_properties
+from ottla.metadata.controller.config_rules import config_rules
 from ottla.metadata.controller.features import SUPPORTED, bootstrap_records
 from ottla.metadata.controller.requests import RegisterBroker, UnfenceBroker
 from ottla.metadata.controller.settings import ControllerSettings
@@ -53,6 +54,7 @@ class Node:
         self.cluster_id = ""
         self.broker_epoch = -1
         self.loop_lag = LoopLag()
+        self.failed: asyncio.Future[None] | None = None  # ends with the error that this node cannot go on after
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, env.random.below
         )
@@ -83,6 +85,7 @@ class Node:
     # -- starting
 
     async def start(self) -> None:
+        self.failed = self.env.loop.create_future()
         self.timers = TimerWheel(self.env.loop)
         self.waiting = WaitingRoom(self.timers)
         dirs = [LogDir(self.env, path) for path in self.config.log_dirs]
@@ -123,6 +126,7 @@ class Node:
         env, config = self.env, self.config
         self._metadata_log = MetadataLog.open(env, config.metadata_log_dir, _metadata_log_config(config))
         raft = RaftNode(env, self._metadata_log.log.folder, self._metadata_log, config.node_id, (config.node_id,))
+        raft.on_failed.append(self._metadata_failed)
         settings = ControllerSettings(
             self.cluster_id,
             env.random,
@@ -133,6 +137,14 @@ class Node:
         records = bootstrap.load(env.disk, config.metadata_log_dir) or bootstrap_records()
         self.controller = self._controller = LocalController(env, raft, settings, records)
         await self._controller.start()
+
+    def _metadata_failed(self, error: BaseException) -> None:
+        """Without its metadata log a node must not serve: what it would acknowledge could not be kept."""
+        if self.failed is not None and not self.failed.done():
+            folder = self._metadata_log.log.folder
+            self.failed.set_exception(
+                OttlaError(f"{folder} cannot be written: {error}. Repair the disk, then restart.")
+            )
 
     def _open_logs(self, dirs: list[LogDir]) -> None:
         self.logs = LogManager(self.env, self.timers, dirs, _intervals(self.config), self._high_watermark)

@@ -57,7 +57,11 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
     gc.collect()
     gc.freeze()
     on_started(node.address)
-    await stop.wait()
+    assert node.failed is not None
+    stopped = loop.create_task(stop.wait())
+    await asyncio.wait([stopped, node.failed], return_when=asyncio.FIRST_COMPLETED)
+    if node.failed.done():
+        node.failed.result()
     _log.info("stopping")
     await node.stop()
 

@@ -28,7 +28,9 @@ def test_an_unknown_version_is_answered_in_version_0_with_this_api_alone(address
     assert (count, key, oldest, newest) == (1, API_VERSIONS, 0, 4)
 
 
-@pytest.mark.parametrize(("name", "version"), [("", "1"), ("a", ""), ("-a", "1"), ("a b", "1"), ("a", "1_0"), ("ä", "1")])
+@pytest.mark.parametrize(
+    ("name", "version"), [("", "1"), ("a", ""), ("-a", "1"), ("a b", "1"), ("a", "1_0"), ("ä", "1")]
+)
 def test_client_software_with_an_odd_name_is_refused(address: str, name: str, version: str) -> None:
     answer = ask(address, API_VERSIONS, 3, client_software_name=name, client_software_version=version)
 

@@ -106,7 +106,13 @@ def test_what_cannot_be_deleted_is_told_for_each(address: str) -> None:
     unknown_id = UUID(int=99)
 
     deleted = delete(
-        address, ("absent", None), (None, unknown_id), (None, None), ("both", unknown_id), ("twice", None), ("twice", None)
+        address,
+        ("absent", None),
+        (None, unknown_id),
+        (None, None),
+        ("both", unknown_id),
+        ("twice", None),
+        ("twice", None),
     )
 
     assert deleted == {
@@ -118,9 +124,7 @@ def test_what_cannot_be_deleted_is_told_for_each(address: str) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("version", "code"), [(2, ErrorCode.invalid_request), (3, ErrorCode.topic_deletion_disabled)]
-)
+@pytest.mark.parametrize(("version", "code"), [(2, ErrorCode.invalid_request), (3, ErrorCode.topic_deletion_disabled)])
 def test_deletion_can_be_disabled(tmp_path: Path, version: int, code: ErrorCode) -> None:
     with running_node(tmp_path, delete_topic_enable=False) as running:
         create(running.address, topic_to_create("kept"))
