@@ -53,7 +53,7 @@ class Node:
         self.authorizer: Authorizer = AllowAll()
         self.cluster_id = ""
         self.broker_epoch = -1
-        self.loop_lag = LoopLag()
+        self.loop_lag = LoopLag(env.clock)
         self.failed: asyncio.Future[None] | None = None  # ends with the error that this node cannot go on after
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, env.random.below
@@ -167,7 +167,7 @@ class Node:
         config = self.config
         budget = config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else _DEFAULT_REQUEST_MEMORY
         self._connections = ConnectionSettings(
-            self.dispatcher, self.env.executor, BufferPool(budget), config.socket_request_max_bytes
+            self.dispatcher, self.env, BufferPool(budget), config.socket_request_max_bytes
         )
         for endpoint in config.listeners.broker:
             try:

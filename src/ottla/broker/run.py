@@ -10,6 +10,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from ottla.broker.node import Node
 from ottla.env.clock import SystemClock
@@ -58,8 +59,8 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
     gc.freeze()
     on_started(node.address)
     assert node.failed is not None
-    stopped = loop.create_task(stop.wait())
-    await asyncio.wait([stopped, node.failed], return_when=asyncio.FIRST_COMPLETED)
+    ends: list[asyncio.Future[Any]] = [loop.create_task(stop.wait()), node.failed]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     if node.failed.done():
         node.failed.result()
     _log.info("stopping")

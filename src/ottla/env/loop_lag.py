@@ -6,6 +6,8 @@ import asyncio
 from collections import deque
 from typing import Final, NamedTuple
 
+from ottla.env.ports import Clock
+
 _INTERVAL_S: Final = 0.005
 _KEPT: Final = 100_000
 
@@ -21,7 +23,8 @@ class LagSummary(NamedTuple):
 class LoopLag:
     """Asks to be called every few milliseconds and notes by how much each call came late."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._late: deque[float] = deque(maxlen=_KEPT)
         self._due = 0.0
         self._handle: asyncio.TimerHandle | None = None
@@ -32,7 +35,7 @@ class LoopLag:
         self._handle = loop.call_at(self._due, self._called)
 
     def _called(self) -> None:
-        self._late.append(asyncio.get_running_loop().time() - self._due)
+        self._late.append(max(self._clock.elapsed() - self._due, 0.0))
         self.start()
 
     def stop(self) -> None:

@@ -28,6 +28,8 @@ class Clock(Protocol):
     """Wall-clock time. Durations and deadlines come from the event loop's `time()`."""
 
     def now_ms(self) -> int: ...
+    def elapsed(self) -> float:
+        """Seconds on a clock that goes on within a turn of the loop, whose own `time()` may stand still there."""
 
 
 class File(Protocol):

@@ -37,6 +37,9 @@ class SimClock:
     def now_ms(self) -> int:
         return self._start_ms + self.skew_ms + int(self._loop.time() * 1000 * (1 + self.drift))
 
+    def elapsed(self) -> float:
+        return self._loop.time()
+
 
 class Process(Generic[T]):
     """Something that runs on a host. Awaiting it gives its result, its error, or HostCrashed."""

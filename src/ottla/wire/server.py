@@ -16,10 +16,11 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final, cast
 
-from ottla.env.ports import Executor
+from ottla.env.ports import Env
 from ottla.wire.buffers import BufferPool
 from ottla.wire.codec import MalformedRequest
 from ottla.wire.reply import CloseConnection, FileRange, Later, Message, Part
+from ottla.wire.turn import Turn
 
 _log = logging.getLogger("ottla.wire")
 
@@ -27,6 +28,7 @@ SCRATCH_BYTES: Final = 64 * 1024
 CHUNK_BYTES: Final = 256 * 1024  # how much of a file is read and handed to the transport at once
 MAX_OVERLAPPING: Final = 1024
 STALL_SECONDS: Final = 30.0
+_LOOK_AT_CLOCK: Final = 16  # requests
 _SIZE: Final = Struct(">i")
 
 Handler = Callable[["ServerConnection", memoryview], Message | Later]
@@ -35,9 +37,10 @@ Handler = Callable[["ServerConnection", memoryview], Message | Later]
 class ConnectionSettings:
     """What all connections of a node share."""
 
-    def __init__(self, handler: Handler, executor: Executor, pool: BufferPool, max_request_bytes: int) -> None:
+    def __init__(self, handler: Handler, env: Env, pool: BufferPool, max_request_bytes: int) -> None:
         self.handler = handler
-        self.executor = executor
+        self.executor = env.executor
+        self.turn = Turn(env.clock)
         self.pool = pool
         self.max_request_bytes = max_request_bytes
         self.scratch = bytearray(SCRATCH_BYTES)
@@ -66,6 +69,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._progress_at = 0.0
         self._aside = b""  # read, and not handled while the connection rests
         self._waits_for_buffer = False
+        self._postponed = False  # this turn of the loop has had its time
         self._slots: deque[Later] = deque()  # answers that are awaited, oldest first
         self._stream: deque[Part] = deque()  # an answer being sent piece by piece
         self._reading_file = False
@@ -111,6 +115,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._filled += nbytes
             if self._filled == self._frame_size:
                 self._frame_complete()
+                if self._settings.turn.is_over():
+                    self._postpone()
             else:
                 self._progress_at = asyncio.get_running_loop().time()
             return
@@ -139,10 +145,15 @@ class ServerConnection(asyncio.BufferedProtocol):
         unpack = _SIZE.unpack_from
         largest = self._settings.max_request_bytes
         self._handling = True
+        handled = 0
         try:
             while end - position >= 4:
                 if self._must_rest():
                     break
+                if handled % _LOOK_AT_CLOCK == 0 and self._settings.turn.is_over():
+                    self._postpone()
+                    break
+                handled += 1
                 size = unpack(data, position)[0]
                 if size < 0 or size > largest:
                     self._refuse(f"a request of {size} bytes (allowed are {largest}, socket.request.max.bytes)")
@@ -267,8 +278,17 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     # -- resting and going on
 
+    def _postpone(self) -> None:
+        self._postponed = True
+        self._rest()
+        self._settings.turn.postpone(self._turn_has_come)
+
+    def _turn_has_come(self) -> None:
+        self._postponed = False
+        self._go_on()
+
     def _must_rest(self) -> bool:
-        if self._write_paused or self._stream or self._waits_for_buffer:
+        if self._write_paused or self._stream or self._waits_for_buffer or self._postponed:
             return True
         slots = self._slots
         return bool(slots) and (not slots[-1].overlaps or len(slots) >= MAX_OVERLAPPING)

@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from tests.broker.apis.asking import DELETE_TOPICS, ask, create, metadata, topic_to_create
 
 from ottla.model.errors import ErrorCode

@@ -3,6 +3,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -17,8 +18,8 @@ ALL_OPERATIONS_ON_A_TOPIC = sum(1 << operation for operation in (3, 4, 5, 6, 7, 
 ALL_OPERATIONS_ON_THE_CLUSTER = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 
-def codes(answer: object) -> dict[str | None, ErrorCode]:
-    return {topic.name: topic.error_code for topic in answer.topics}  # type: ignore[attr-defined]
+def codes(answer: Any) -> dict[str | None, ErrorCode]:
+    return {topic.name: topic.error_code for topic in answer.topics}
 
 
 def test_a_topic_is_told_with_its_partitions_and_their_leader(node: RunningNode, new_topic: Callable[..., str]) -> None:
@@ -155,7 +156,7 @@ def test_librdkafka_lists_topics(node: RunningNode, new_topic: Callable[..., str
     assert listed.cluster_id == node.node.cluster_id
 
 
-def _until_there(address: str, name: str) -> object:
+def _until_there(address: str, name: str) -> Any:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         (topic,) = metadata(address, name).topics

@@ -1,0 +1,42 @@
+"""Bounds the time that one turn of the event loop spends on requests.
+
+libuv reads a socket up to 32 times in a row while it is full, and polls many sockets at once: without a bound, a flood
+of small requests would keep timers and other connections waiting for a tenth of a second and more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from ottla.env.ports import Clock
+
+TURN_SECONDS: Final = 0.004
+
+
+class Turn:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ends: float | None = None
+        self._postponed: deque[Callable[[], None]] = deque()
+
+    def is_over(self) -> bool:
+        now = self._clock.elapsed()
+        if self._ends is None:
+            self._ends = now + TURN_SECONDS
+            asyncio.get_running_loop().call_soon(self._next)
+            return False
+        return now >= self._ends
+
+    def postpone(self, go_on: Callable[[], None]) -> None:
+        """To the next turn, or one after that, in the order of asking."""
+        self._postponed.append(go_on)
+
+    def _next(self) -> None:
+        self._ends = None
+        for _ in range(len(self._postponed)):
+            if self.is_over():
+                break  # `is_over` has arranged for the next turn
+            self._postponed.popleft()()
