@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
+from threading import Lock
 
 from ottla.env.files import write_atomically
 from ottla.env.ports import Env
@@ -13,25 +15,47 @@ _log = logging.getLogger("ottla.log")
 
 class BackgroundFile:
     def __init__(self, env: Env, path: str) -> None:
+        self.put_count = 0
+        self.on_disk = 0
+        """Which `put` is on disk, counted from 1."""
         self._env = env
         self._path = path
         self._next: bytes | None = None
         self._writing: asyncio.Future[None] | None = None
+        self._lock = Lock()  # held by whoever writes: a thread, or the loop in `put_now`
 
-    def put(self, data: bytes) -> None:
+    def put(self, data: bytes) -> int:
+        """Begins to write; gives the number that `on_disk` will have reached when this content is there."""
+        self.put_count += 1
         self._next = data
         if self._writing is None:
             self._write(data)
+        return self.put_count
+
+    def put_now(self, data: bytes) -> None:
+        """Blocking. For the rare moment that must not go on before the content is durable."""
+        self.put_count += 1
+        self._next = None
+        self._replace(data, self.put_count)
+        self.on_disk = self.put_count
 
     def _write(self, data: bytes) -> None:
         self._next = None
-        self._writing = self._env.executor.blocking(write_atomically, self._env.disk, self._path, data)
-        self._writing.add_done_callback(self._done)
+        number = self.put_count
+        self._writing = self._env.executor.blocking(self._replace, data, number)
+        self._writing.add_done_callback(partial(self._done, number))
 
-    def _done(self, future: asyncio.Future[None]) -> None:
+    def _replace(self, data: bytes, number: int) -> None:
+        with self._lock:
+            if number > self.on_disk:
+                write_atomically(self._env.disk, self._path, data)
+
+    def _done(self, number: int, future: asyncio.Future[None]) -> None:
         self._writing = None
         if (error := future.exception()) is not None:
             _log.error("%s could not be written: %s", self._path, error)
+        else:
+            self.on_disk = max(self.on_disk, number)
         if self._next is not None:
             self._write(self._next)
 

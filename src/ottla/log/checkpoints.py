@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from uuid import UUID
 
 from ottla.env.files import read_file
@@ -27,11 +28,12 @@ def _read_rows(data: bytes, path: str, width: int) -> list[list[str]]:
     lines = data.decode("utf-8", "replace").split("\n")
     try:
         version, count = int(lines[0]), int(lines[1])
-        rows = [line.rsplit(" ", width - 1) for line in lines[2 : 2 + count]]
-        whole = version == 0 and len(rows) == count and all(len(row) == width for row in rows)
+        rows = [line.rsplit(" ", width - 1) for line in lines[2:-1]]
     except (ValueError, IndexError):
-        whole = False
-    if not whole:
+        version, count, rows = -1, -1, []
+    # Without the last end of line a number may have been cut short.
+    whole = version == 0 and lines[-1] == "" and len(rows) == count and all(len(row) == width for row in rows)
+    if not whole or not all(number.isascii() and number.isdigit() for row in rows for number in row[-2:]):
         raise CorruptCheckpoint(f"{path}: not a checkpoint of version 0 with as many lines as it says")
     return rows
 
@@ -55,7 +57,10 @@ def write_epochs(starts: Iterable[EpochStart]) -> bytes:
 def read_epochs(disk: Disk, path: str) -> list[EpochStart]:
     if not disk.exists(path):
         return []
-    return [EpochStart(int(epoch), int(offset)) for epoch, offset in _read_rows(read_file(disk, path), path, 2)]
+    starts = [EpochStart(int(epoch), int(offset)) for epoch, offset in _read_rows(read_file(disk, path), path, 2)]
+    if any(a.epoch >= b.epoch or a.start_offset >= b.start_offset for a, b in pairwise(starts)):
+        raise CorruptCheckpoint(f"{path}: epochs and their start offsets do not rise from line to line")
+    return starts
 
 
 def write_topic_id(topic_id: UUID) -> bytes:
@@ -65,11 +70,19 @@ def write_topic_id(topic_id: UUID) -> bytes:
 def read_topic_id(disk: Disk, path: str) -> UUID | None:
     if not disk.exists(path):
         return None
-    fields = dict(line.split(": ", 1) for line in read_file(disk, path).decode().splitlines() if ": " in line)
+    topic_id = topic_id_in(read_file(disk, path))
+    if topic_id is None:
+        raise CorruptCheckpoint(f"{path}: has no readable topic_id")
+    return topic_id
+
+
+def topic_id_in(content: bytes) -> UUID | None:
+    """What a `partition.metadata` says; None if it is not whole."""
     try:
+        fields = dict(line.split(": ", 1) for line in content.decode().splitlines() if ": " in line)
         return UUID(bytes=base64.urlsafe_b64decode(fields["topic_id"] + "=="))
-    except (KeyError, ValueError) as error:
-        raise CorruptCheckpoint(f"{path}: has no readable topic_id") from error
+    except (KeyError, ValueError):
+        return None
 
 
 def write_clean_shutdown(broker_epoch: int) -> bytes:

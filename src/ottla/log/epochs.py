@@ -30,7 +30,7 @@ class LeaderEpochs:
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """A batch of this epoch is at this offset; true if that is news. Entries it contradicts give way."""
-        if epoch < 0 or epoch == self.latest:
+        if epoch < 0 or (self.starts and epoch == self.latest and start_offset >= self.starts[-1].start_offset):
             return False
         while self.starts and (self.starts[-1].epoch >= epoch or self.starts[-1].start_offset >= start_offset):
             self.starts.pop()

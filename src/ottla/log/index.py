@@ -7,9 +7,11 @@ since most partitions are quiet most of the time.
 
 from __future__ import annotations
 
+from errno import EBADF
 from struct import Struct
 from typing import Final, NamedTuple
 
+from ottla.env.files import replace_file
 from ottla.env.ports import Disk, File
 
 _TAIL_BYTES: Final = 8 * 1024
@@ -39,10 +41,16 @@ class EntryFile:
         self._file: File | None = None
         self._in_file = 0
         self._tail = bytearray()
+        self._unsynced = False
+        self._being_rebuilt = False
+        self._closed = False
         self.may_wait = False  # while a log is opened nobody else is served, and reads may wait for the disk
 
     def create(self) -> None:
         self._opened(create=True).truncate(0)
+        self._in_file = 0
+        self._tail.clear()
+        self._unsynced = True
 
     def load(self, size: int) -> None:
         """Takes over what lies on disk; a last entry that was cut short is not counted."""
@@ -50,6 +58,9 @@ class EntryFile:
 
     def _opened(self, *, create: bool = False) -> File:
         if self._file is None:
+            if self._closed:
+                # Its folder may have been renamed, and another topic's be there under the old name.
+                raise OSError(EBADF, "the log of this index is closed", self.path)
             self._file = self._disk.open(self.path, create=create)
         return self._file
 
@@ -59,7 +70,7 @@ class EntryFile:
 
     def append(self, entry: bytes) -> None:
         self._tail += entry
-        if len(self._tail) >= _TAIL_BYTES:
+        if len(self._tail) >= _TAIL_BYTES and not self._being_rebuilt:
             self.write_tail()
 
     def raw(self, n: int) -> bytes | bytearray:
@@ -81,26 +92,46 @@ class EntryFile:
         self._tail.clear()
         self._in_file = count
         self._opened(create=True).truncate(count * self.entry_size)
+        self._unsynced = True
 
     def write_tail(self) -> None:
         if self._tail:
             self._opened(create=True).write((bytes(self._tail),), self._in_file * self.entry_size)
             self._in_file += len(self._tail) // self.entry_size
             self._tail.clear()
+            self._unsynced = True
+
+    def begin_rebuild(self) -> None:
+        """From here on entries stay in memory, until `finish_rebuild`: the file is replaced whole or not at all."""
+        self._being_rebuilt = True
+        self._in_file = 0
+        self._tail.clear()
+
+    def finish_rebuild(self) -> None:
+        if self._closed:
+            raise OSError(EBADF, "the log of this index is closed", self.path)
+        replace_file(self._disk, self.path, bytes(self._tail))
+        self._in_file = len(self._tail) // self.entry_size
+        self._tail.clear()
+        self._being_rebuilt = False
+        self._unsynced = True
+        self._file = None
 
     def sync(self) -> None:
         """Blocking. Only bytes that `write_tail` has handed over."""
-        file = self._file
-        if file is not None:
-            file.sync()
+        if self._unsynced:
+            self._unsynced = False  # before the sync: what is written meanwhile counts for the next one
+            file = self._file
+            (file if file is not None else self._opened()).sync()
 
     def release(self) -> None:
         """Forgets the open file, which closes once nobody uses it; the next access opens it again."""
         self._file = None
 
-    def close(self) -> None:
-        self.write_tail()
-        self.release()
+    def abandon(self) -> None:
+        """From here on the path belongs to somebody else."""
+        self._closed = True
+        self._file = None
 
 
 class OffsetIndex:
@@ -142,7 +173,16 @@ class TimeIndex:
     def __init__(self, disk: Disk, path: str, base_offset: int, max_bytes: int) -> None:
         self.entries = EntryFile(disk, path, _TIME_ENTRY.size, max_bytes)
         self.base_offset = base_offset
-        self._last_timestamp: int | None = None
+        self._last_timestamp = -1
+
+    def load(self, size: int) -> None:
+        """Takes over what lies on disk. Reads the last entry now: an append must not have to wait for it later."""
+        self.entries.load(size)
+        self._find_last()
+
+    def _find_last(self) -> None:
+        last = self.last()
+        self._last_timestamp = -1 if last is None else last.timestamp
 
     @property
     def is_full(self) -> bool:
@@ -156,9 +196,6 @@ class TimeIndex:
         return self.entry(self.entries.count - 1) if self.entries.count else None
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        if self._last_timestamp is None:
-            last = self.last()
-            self._last_timestamp = last.timestamp if last else -1
         if timestamp > self._last_timestamp:
             self.entries.append(_TIME_ENTRY.pack(timestamp, offset - self.base_offset))
             self._last_timestamp = timestamp
@@ -174,7 +211,11 @@ class TimeIndex:
         while count and self.entry(count - 1).offset >= offset:
             count -= 1
         self.entries.truncate(count)
-        self._last_timestamp = None
+        self._find_last()
+
+    def begin_rebuild(self) -> None:
+        self.entries.begin_rebuild()
+        self._last_timestamp = -1
 
 
 def _last_not_above(entries: EntryFile, layout: Struct, key: int) -> int:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
-from ottla.env.files import write_atomically
+from ottla.env.files import replace_file, write_atomically
 from ottla.env.ports import Env
 from ottla.log.background_file import BackgroundFile
 from ottla.log.checkpoints import (
@@ -63,6 +63,8 @@ class LogDir:
         self._recovery_file = BackgroundFile(env, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
         self._start_file = BackgroundFile(env, f"{path}/{LOG_START_OFFSET_CHECKPOINT}")
         self._high_watermark_file = BackgroundFile(env, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
+        # Deleted partitions, and the `put` of both files from which on they are no longer in them.
+        self._forgotten: dict[TopicPartition, tuple[int, int]] = {}
 
     @property
     def was_clean(self) -> bool:
@@ -79,6 +81,9 @@ class LogDir:
 
     def load(self, known: KnownTopic) -> list[str]:
         """Opens all partitions that the metadata knows; gives the folders that wait for their deletion."""
+        # Before anything is touched: after a crash in here the folders are no longer as the stop left them.
+        self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN_MARK}")
+        self._disk.sync_dir(self.path)
         to_delete = []
         folders = [name for name in self._disk.list_dir(self.path) if self._disk.is_dir(f"{self.path}/{name}")]
         for number, name in enumerate(folders):
@@ -89,16 +94,28 @@ class LogDir:
             partition = parse_partition_dir(name)
             if partition is None or partition.topic == METADATA_TOPIC or name.endswith(STRAY_DIR_SUFFIX):
                 continue
-            topic = known(partition, self._topic_id(folder))
+            topic_id = self._topic_id(folder)
+            topic = known(partition, topic_id)
             if topic is None:
                 self._set_aside(folder, partition)
                 continue
-            self.logs[partition] = self._load_one(folder, partition, *topic)
+            log = self.logs[partition] = self._load_one(folder, partition, *topic)
+            if topic_id is None:
+                self._write_topic_id(log)
             if not self.was_clean and (number + 1) % 100 == 0:
                 _log.info("checked %d of %d partitions in %s", number + 1, len(folders), self.path)
-        self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN_MARK}")
         self._disk.sync_dir(self.path)
+        self._correct_checkpoints()
         return to_delete
+
+    def _correct_checkpoints(self) -> None:
+        """A point beyond what is there, or of a partition that is not, must not be believed after the next crash."""
+        for name, read, right in (
+            (RECOVERY_POINT_CHECKPOINT, self._recovery_points, self._recovery_offsets()),
+            (LOG_START_OFFSET_CHECKPOINT, self._start_offsets, self._start_offsets_to_keep()),
+        ):
+            if any(right.get(partition, -1) < offset for partition, offset in read.items()):
+                write_atomically(self._disk, f"{self.path}/{name}", write_offsets(right))
 
     def _topic_id(self, folder: str) -> UUID | None:
         """None after a crash so soon after the folder was made that the file is not whole; the name then decides."""
@@ -129,15 +146,26 @@ class LogDir:
     # -- partitions come and go
 
     def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        self._be_sure_it_is_forgotten(partition)
         folder = f"{self.path}/{partition}"
         self._disk.make_dirs(folder)
-        name = f"{folder}/{PARTITION_METADATA}"
-        file = self._disk.open(name, create=True)
-        file.write((write_topic_id(topic_id),), 0)
-        file.close()
         log = load_log(self._env, LoadRequest(folder, partition, topic_id, config, clean=True))
+        self._write_topic_id(log)
         self.logs[partition] = log
         return log
+
+    def _write_topic_id(self, log: PartitionLog) -> None:
+        path = f"{log.folder}/{PARTITION_METADATA}"
+        replace_file(self._disk, path, write_topic_id(log.topic_id))
+        log.sync_with_next_flush(path)
+
+    def _be_sure_it_is_forgotten(self, partition: TopicPartition) -> None:
+        """A checkpoint that still has offsets of a deleted topic would, after a crash, be applied to its namesake."""
+        recovery, start = self._forgotten.pop(partition, (0, 0))
+        if self._recovery_file.on_disk < recovery:
+            self._recovery_file.put_now(write_offsets(self._recovery_offsets()))
+        if self._start_file.on_disk < start:
+            self._start_file.put_now(write_offsets(self._start_offsets_to_keep()))
 
     def delete(self, partition: TopicPartition) -> str:
         """The partition is gone at once; its folder, under its new name, is the caller's to remove later."""
@@ -146,6 +174,7 @@ class LogDir:
         log.close()
         self._disk.rename(log.folder, target)
         self.checkpoint()
+        self._forgotten[partition] = (self._recovery_file.put_count, self._start_file.put_count)
         return target
 
     # -- checkpoints
@@ -153,6 +182,19 @@ class LogDir:
     def checkpoint(self) -> None:
         self._recovery_file.put(write_offsets(self._recovery_offsets()))
         self._start_file.put(write_offsets(self._start_offsets_to_keep()))
+        done = [
+            partition
+            for partition, (recovery, start) in self._forgotten.items()
+            if self._recovery_file.on_disk >= recovery and self._start_file.on_disk >= start
+        ]
+        for partition in done:
+            del self._forgotten[partition]
+
+    async def make_start_offsets_durable(self) -> bool:
+        """False if that was not possible."""
+        number = self._start_file.put(write_offsets(self._start_offsets_to_keep()))
+        await self._start_file.settle()
+        return self._start_file.on_disk >= number
 
     def checkpoint_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
         self._high_watermark_file.put(write_offsets(offsets))
@@ -161,12 +203,8 @@ class LogDir:
         return {partition: log.flushed_offset for partition, log in self.logs.items()}
 
     def _start_offsets_to_keep(self) -> dict[TopicPartition, int]:
-        """Only where the first segment's name does not say it already."""
-        return {
-            partition: log.start_offset
-            for partition, log in self.logs.items()
-            if log.start_offset > log.segments[0].base_offset
-        }
+        """Also where the first segment's name says the same: after a loss of power older ones may be there again."""
+        return {partition: log.start_offset for partition, log in self.logs.items() if log.start_offset > 0}
 
     async def settle(self) -> None:
         """Until nothing in this folder is being written in the background."""
@@ -192,4 +230,8 @@ class LogDir:
 def _stop_all(logs: Iterable[PartitionLog]) -> None:
     for log in logs:
         if log.failed is None:
-            log.stop()
+            try:
+                log.stop()
+            except OSError as error:
+                _log.error("%s could not be made durable and will be checked at the next start: %s", log.folder, error)
+                log.failed = error

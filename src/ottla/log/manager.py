@@ -13,7 +13,7 @@ from ottla.env.ports import Env
 from ottla.env.timers import TimerWheel
 from ottla.log.log_dir import KnownTopic, LogDir
 from ottla.log.partition_log import PartitionLog
-from ottla.log.retention import delete_old_segments
+from ottla.log.retention import delete_given_up, give_up_old_segments
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
 
@@ -48,6 +48,8 @@ class LogManager:
         for log_dir in self.dirs:
             for folder in log_dir.load(known):
                 self._remove_later([], folder, 0)
+            for log in log_dir.logs.values():
+                log.use_timers(self._timers)
 
     def start(self) -> None:
         """Begins the periodic work."""
@@ -85,7 +87,9 @@ class LogManager:
         if log is not None:  # a topic of the same name that was deleted while this node did not look
             self.delete(partition)
         emptiest = min(self.dirs, key=lambda log_dir: len(log_dir.logs))
-        return emptiest.create(partition, topic_id, config)
+        log = emptiest.create(partition, topic_id, config)
+        log.use_timers(self._timers)
+        return log
 
     def delete(self, partition: TopicPartition) -> None:
         for log_dir in self.dirs:
@@ -107,15 +111,38 @@ class LogManager:
         return [log for log_dir in self.dirs for log in log_dir.logs.values()]
 
     async def enforce_retention(self) -> None:
-        for number, log in enumerate(self.all_logs()):
-            high_watermark = self._high_watermark(log.partition)
-            if high_watermark is not None and log.failed is None:
-                paths = delete_old_segments(log, high_watermark, self._env.clock.now_ms())
-                if paths:
-                    _log.info("%s now starts at offset %d (retention)", log.partition, log.start_offset)
-                    self._remove_later(paths, None, log.config.file_delete_delay_ms)
-            if number % _LOGS_A_TURN == _LOGS_A_TURN - 1:
-                await asyncio.sleep(0)
+        for log_dir in self.dirs:
+            given_up = []
+            for number, log in enumerate(list(log_dir.logs.values())):
+                if self._give_up_old_segments(log):
+                    given_up.append(log)
+                if number % _LOGS_A_TURN == _LOGS_A_TURN - 1:
+                    await asyncio.sleep(0)
+            if given_up and await log_dir.make_start_offsets_durable():
+                for log in given_up:
+                    self._delete_given_up(log)
+
+    def _give_up_old_segments(self, log: PartitionLog) -> bool:
+        high_watermark = self._high_watermark(log.partition)
+        # One that was closed while others were looked at has perhaps a namesake in its folder by now.
+        if high_watermark is None or log.failed is not None or log.closed:
+            return False
+        try:
+            return give_up_old_segments(log, high_watermark, self._env.clock.now_ms())
+        except OSError as error:
+            _log.error("old segments of %s could not be given up: %s", log.folder, error)
+            return False
+
+    def _delete_given_up(self, log: PartitionLog) -> None:
+        if log.closed:
+            return
+        try:
+            paths = delete_given_up(log)
+        except OSError as error:
+            _log.error("old segments of %s could not be deleted: %s", log.folder, error)
+            return
+        _log.info("%s now starts at offset %d (retention)", log.partition, log.start_offset)
+        self._remove_later(paths, None, log.config.file_delete_delay_ms)
 
     def checkpoint(self) -> None:
         for log_dir in self.dirs:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os.path
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
-from ottla.env.files import replace_file, sync_file
-from ottla.env.ports import Buffer, Env, File
+from ottla.env.files import replace_file
+from ottla.env.ports import Buffer, Env
+from ottla.env.timers import Timer, TimerWheel
 from ottla.log.checkpoints import write_epochs
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.paths import DELETED_SUFFIX, LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, offset_name
 from ottla.log.producers import EndMarker, Producers, write_snapshot
-from ottla.log.rebuild import rebuild_indexes
-from ottla.log.segment import CorruptIndex, Place, Segment
-from ottla.log.txn_index import AbortedTxn
+from ottla.log.reading import ReadableLog
+from ottla.log.segment import Segment
+from ottla.log.unsynced import Unsynced
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
 from ottla.record.batch import BatchHeader, new_head
@@ -32,21 +33,7 @@ _log = logging.getLogger("ottla.log")
 _FOREVER: Final = 0x7FFFFFFFFFFFFFFF
 
 
-class LogRead(NamedTuple):
-    """A range of a segment's file; at its start a batch begins, at its end one may be cut."""
-
-    file: File
-    position: int
-    size: int
-    first_batch_size: int
-    segment_base_offset: int
-
-
-class OffsetOutOfRange(Exception):
-    pass
-
-
-class PartitionLog:
+class PartitionLog(ReadableLog):
     def __init__(
         self,
         env: Env,
@@ -62,44 +49,38 @@ class PartitionLog:
         end_offset: int,
         flushed_offset: int,
     ) -> None:
+        super().__init__(config, segments, start_offset, end_offset, Unsynced(env.disk, folder))
         self.folder = folder
         self.partition = partition
         self.topic_id = topic_id
-        self.config = config
-        self.segments = segments
         self.producers = producers
         self.epochs = epochs
-        self.start_offset = start_offset
-        self.end_offset = end_offset
         self.flushed_offset = flushed_offset
         self.failed: OSError | None = None
+        self.closed = False
         self.on_flushed: Callable[[int], None] = _nobody_listens
+        self.on_failed: Callable[[], None] = _nobody_cares
         self._env = env
-        self._bases = [segment.base_offset for segment in segments]
         self._latest_epoch = epochs.latest
         self._flush_messages = config.flush_messages
+        self._flush_rules = _has_flush_rules(config)
         self._max_segment_ms = config.max_segment_ms
         self._flush_goal = flushed_offset
         self._due_flush = 0  # flush.messages says: nothing below is acknowledged before it is durable ...
         self._held_offset = 0  # ... from here on
         self._flushing: asyncio.Future[None] | None = None
-        self._unsynced: dict[str, None] = {}  # small files that were replaced, for the next flush to sync
-        self._new_names = True  # files were created since the folder was last synced
-        self._new_folder = True  # the folder itself may be new
-        self._closed = False
-
-    @property
-    def active(self) -> Segment:
-        return self.segments[-1]
-
-    @property
-    def size(self) -> int:
-        return sum(segment.size for segment in self.segments)
+        self._timers: TimerWheel | None = None
+        self._flush_timer: Timer | None = None
 
     def configure(self, config: LogConfig) -> None:
         self.config = config
         self._flush_messages = config.flush_messages
+        self._flush_rules = _has_flush_rules(config)
         self._max_segment_ms = config.max_segment_ms
+        if self._flush_timer is not None:  # it counts by the old time
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        self._arm_flush_timer()
 
     # -- appending
 
@@ -111,14 +92,14 @@ class PartitionLog:
         segment = self.segments[-1]
         if self._must_roll(segment, size, last_offset, max_timestamp, now_ms):
             segment = self.roll(now_ms)
-        head = new_head(base_offset, header.length, leader_epoch)
-        self._write(segment, (head, memoryview(batch)[16:]), size, last_offset, max_timestamp)
         if leader_epoch != self._latest_epoch:
             self.assign_epoch(leader_epoch, base_offset)
+        head = new_head(base_offset, header.length, leader_epoch)
+        self._write(segment, (head, memoryview(batch)[16:]), size, last_offset, max_timestamp)
         if header.producer_id >= 0 and not header.is_control:
             self.producers.note(header, base_offset, max_timestamp)
         self.end_offset = self.producers.end_offset = last_offset + 1
-        if self._flush_messages < _FOREVER:
+        if self._flush_rules:
             self._flush_if_due(base_offset)
         return base_offset
 
@@ -126,13 +107,15 @@ class PartitionLog:
         """Appends a batch that has its offsets and epoch already (raft and replication)."""
         segment = self.segments[-1]
         if self._must_roll(segment, header.size, header.last_offset, header.max_timestamp, now_ms):
-            segment = self.roll(now_ms)
-        self._write(segment, (batch,), header.size, header.last_offset, header.max_timestamp)
+            segment = self.roll(now_ms, header.base_offset)
         if header.leader_epoch != self._latest_epoch:
             self.assign_epoch(header.leader_epoch, header.base_offset)
+        self._write(segment, (batch,), header.size, header.last_offset, header.max_timestamp)
         if header.producer_id >= 0 and not header.is_control:
             self.producers.note(header, header.base_offset, header.max_timestamp)
         self.end_offset = self.producers.end_offset = header.next_offset
+        if self._flush_rules:
+            self._flush_if_due(header.base_offset)
 
     def note_transaction_end(self, header: BatchHeader, marker: EndMarker, offset: int) -> None:
         """The end marker at `offset` was appended: readers of committed data may go on."""
@@ -149,21 +132,33 @@ class PartitionLog:
         try:
             segment.append(buffers, size, last_offset, max_timestamp, self.config.index_interval_bytes)
         except OSError as error:
-            self.failed = error
             segment.size = before
-            segment.file_for().truncate(before)
+            with suppress(OSError):  # what stays there is cut off by the next start
+                segment.file_for().truncate(before)
+            self._fail(error)
             raise
+
+    def _fail(self, error: OSError) -> None:
+        """Nobody knows what is on disk now, so nothing more is appended before a restart has looked."""
+        self.failed = error
+        self.on_failed()
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         if self.epochs.assign(epoch, start_offset):
-            self._replace(f"{self.folder}/{LEADER_EPOCH_CHECKPOINT}", write_epochs(self.epochs.starts))
+            self.store_epochs()
         self._latest_epoch = self.epochs.latest
+
+    def store_epochs(self) -> None:
+        self._replace(f"{self.folder}/{LEADER_EPOCH_CHECKPOINT}", write_epochs(self.epochs.starts))
 
     def _replace(self, path: str, data: bytes) -> None:
         """Small files change inline, since a folder may be renamed at any time; the next flush makes them durable."""
         replace_file(self._env.disk, path, data)
-        self._unsynced[path] = None
-        self._new_names = True
+        self._unsynced.file_replaced(path)
+
+    def sync_with_next_flush(self, path: str) -> None:
+        """A small file in the folder that somebody else has written."""
+        self._unsynced.file_replaced(path)
 
     # -- rolling
 
@@ -180,23 +175,25 @@ class PartitionLog:
                 return True
         return segment.indexes_full or not segment.has_room_for(last_offset)
 
-    def roll(self, now_ms: int) -> Segment:
-        """Starts a new segment at the end; the old one is flushed in the background."""
+    def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
+        """Starts a new segment, at the end unless an offset is given; the old one is flushed in the background."""
         old = self.segments[-1]
-        base_offset = self.end_offset
+        if base_offset is None:
+            base_offset = self.end_offset
         if old.base_offset == base_offset:
             return old  # there is nothing in it
-        old.release()
+        old.finish()
         segment = new_segment(self._env, self.folder, base_offset, self.config, now_ms)
         self.segments.append(segment)
         self._bases.append(base_offset)
-        self._new_names = True
-        self._take_snapshot()
-        self.flush(base_offset)
+        self._unsynced.names_changed()
+        self._unsynced.segment_rolled(old)
+        self._take_snapshot(base_offset)
+        self.flush(self.end_offset)
         return segment
 
-    def _take_snapshot(self) -> None:
-        path = f"{self.folder}/{offset_name(self.end_offset)}{SNAPSHOT_SUFFIX}"
+    def _take_snapshot(self, offset: int) -> None:
+        path = f"{self.folder}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
         self._replace(path, write_snapshot(self.producers.entries.values()))
 
     # -- flushing
@@ -214,16 +211,38 @@ class PartitionLog:
                 self._held_offset = base_offset
             self._due_flush = self.end_offset
             self.flush()
+        elif self._flush_timer is None:
+            self._arm_flush_timer()
+
+    def use_timers(self, timers: TimerWheel) -> None:
+        """Whoever opens a log that shall obey flush.ms lends it the wheel."""
+        self._timers = timers
+        self._arm_flush_timer()
+
+    def _arm_flush_timer(self) -> None:
+        if self.config.flush_ms < _FOREVER and self._timers is not None and self.end_offset > self.flushed_offset:
+            self._flush_timer = self._timers.after(self.config.flush_ms, self._flush_by_time)
+
+    def _flush_by_time(self) -> None:
+        self._flush_timer = None
+        self.flush()
 
     def flush(self, upto: int | None = None) -> None:
         """Makes what was appended below an offset durable, in the background; `on_flushed` says when."""
         self._flush_goal = max(self._flush_goal, self.end_offset if upto is None else upto)
-        if self._flushing is None and self._flush_goal > self.flushed_offset and self.failed is None:
+        if self._flushing is None:
             self._start_flush()
 
     def _start_flush(self) -> None:
         goal = self._flush_goal
-        self._flushing = self._env.executor.blocking(self.flush_job(goal))
+        if self.failed is not None or self.closed or (goal <= self.flushed_offset and not self._unsynced.pending):
+            return
+        try:
+            job = self.flush_job(goal)
+        except OSError as error:
+            self._fail(error)
+            return
+        self._flushing = self._env.executor.blocking(job)
         self._flushing.add_done_callback(partial(self._flush_done, goal))
 
     def flush_job(self, goal: int) -> Callable[[], None]:
@@ -233,107 +252,34 @@ class PartitionLog:
         segments = self.segments[first:last]
         for segment in segments:
             segment.write_index_tails()
-        disk, folder = self._env.disk, self.folder
-        small, names, new_folder = list(self._unsynced), self._new_names, self._new_folder
-        self._unsynced.clear()
-        self._new_names = self._new_folder = False
+        others = self._unsynced.job()
 
         def job() -> None:
             for segment in segments:
                 segment.sync()
-            for path in small:
-                sync_file(disk, path)
-            if names:
-                disk.sync_dir(folder)
-            if new_folder:
-                disk.sync_dir(os.path.dirname(folder))
+            others()
 
         return job
 
     def _flush_done(self, goal: int, future: asyncio.Future[None]) -> None:
         self._flushing = None
         error = future.exception()
-        if self._closed:
+        if self.closed:
             return  # deleted meanwhile, under the flush's feet
         if error is not None:
             # After a failed fsync nobody knows what is on disk: the kernel may have dropped the dirty pages.
             _log.error("%s could not be synced, nothing more is appended to it: %s", self.folder, error)
-            self.failed = error if isinstance(error, OSError) else OSError(str(error))
+            self._fail(error if isinstance(error, OSError) else OSError(str(error)))
             return
+        for segment in self._unsynced.forget():
+            segment.release_indexes()
         self.flushed(goal)
-        if self._flush_goal > self.flushed_offset:
-            self._start_flush()
+        self._start_flush()
 
     def flushed(self, offset: int) -> None:
         if offset > self.flushed_offset:
             self.flushed_offset = offset
             self.on_flushed(offset)
-
-    # -- reading
-
-    def segment_for(self, offset: int) -> int:
-        """Position in `segments` of the one that an offset belongs to."""
-        return max(bisect_right(self._bases, offset) - 1, 0)
-
-    def read(self, offset: int, max_bytes: int, upper_offset: int, *, at_least_one: bool) -> LogRead | None:
-        """Batches from `offset` up to, not including, `upper_offset`; None if there are none to give.
-
-        Raises OffsetOutOfRange, and NotInMemory where a header must come from the disk first.
-        """
-        if offset < self.start_offset or offset > self.end_offset:
-            raise OffsetOutOfRange
-        if offset >= upper_offset:
-            return None
-        for number in range(self.segment_for(offset), len(self.segments)):
-            segment = self.segments[number]
-            if segment.base_offset >= upper_offset:
-                return None
-            place = self._find(segment, offset)
-            if place is None:
-                continue  # compaction left nothing at or after the offset in this segment
-            end = segment.size
-            is_last = number + 1 == len(self.segments)
-            if upper_offset < (self.end_offset if is_last else self._bases[number + 1]):
-                limit = self._find(segment, upper_offset)
-                end = limit.position if limit is not None else end
-            if place.position >= end:
-                return None
-            size = min(max(max_bytes, place.size if at_least_one else 0), end - place.position)
-            if size <= 0:
-                return None
-            return LogRead(segment.file_for(), place.position, size, place.size, segment.base_offset)
-        return None
-
-    def _find(self, segment: Segment, offset: int) -> Place | None:
-        return self.with_sound_indexes(segment, lambda: segment.find(offset))
-
-    def with_sound_indexes(self, segment: Segment, search: Callable[[], Place | None]) -> Place | None:
-        try:
-            return search()
-        except CorruptIndex as error:
-            _log.warning("%s; rebuilding the indexes of this segment", error)
-            rebuild_indexes(segment, self.config)
-            return search()
-
-    def aborted_between(self, first: int, end: int) -> list[AbortedTxn]:
-        """Aborted transactions that touch a range of offsets, for a reader of committed data."""
-        found: list[AbortedTxn] = []
-        for segment in self.segments[self.segment_for(first) :]:
-            for txn in segment.txn_index.aborted:
-                if txn.last_offset >= first and txn.first_offset < end:
-                    found.append(txn)
-                if txn.last_stable_offset >= end:
-                    return found
-        return found
-
-    def batches_from(self, offset: int) -> Iterator[bytes]:
-        """Whole batches from an offset to the end, by blocking reads: for loading and tools, not for serving."""
-        for segment in self.segments[self.segment_for(offset) :]:
-            position = 0
-            while (header := segment.header_at(position)) is not None:
-                if header.last_offset >= offset:
-                    yield segment.file_for().pread(header.size, position)
-                position += header.size
 
     # -- cutting
 
@@ -342,13 +288,14 @@ class PartitionLog:
         if offset > self.start_offset:
             self.start_offset = offset
             if self.epochs.truncate_from_start(offset):
-                self._replace(f"{self.folder}/{LEADER_EPOCH_CHECKPOINT}", write_epochs(self.epochs.starts))
+                self.store_epochs()
 
     def take_first_segments(self, count: int) -> list[Segment]:
         """Removes the oldest segments from the row; the caller deletes their files."""
         taken = self.segments[:count]
         del self.segments[:count]
         del self._bases[:count]
+        self._unsynced.names_changed()
         self.advance_start(self._bases[0])
         return taken
 
@@ -359,14 +306,13 @@ class PartitionLog:
             if name.endswith(SNAPSHOT_SUFFIX) and int(name[: -len(SNAPSHOT_SUFFIX)]) < offset:
                 path = f"{self.folder}/{name}"
                 self._env.disk.rename(path, path + DELETED_SUFFIX)
-                self._unsynced.pop(path, None)
                 marked.append(path + DELETED_SUFFIX)
         return marked
 
     def stop(self) -> None:
         """Blocking: everything durable, indexes complete, producer state written; nothing is appended after this."""
-        self.active.release()
-        self._take_snapshot()
+        self.active.finish()
+        self._take_snapshot(self.end_offset)
         self.flush_job(self.end_offset)()
         self.flushed_offset = self.end_offset
         self.close()
@@ -378,7 +324,9 @@ class PartitionLog:
             await asyncio.sleep(0)
 
     def close(self) -> None:
-        self._closed = True
+        self.closed = True
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
         for segment in self.segments:
             segment.close()
 
@@ -386,10 +334,22 @@ class PartitionLog:
 def new_segment(env: Env, folder: str, base_offset: int, config: LogConfig, now_ms: int) -> Segment:
     segment = Segment(env.disk, folder, base_offset, config, now_ms)
     segment.create(preallocate=config.segment_bytes if config.preallocate else 0)
-    jitter = min(config.segment_jitter_ms, config.max_segment_ms)
-    segment.roll_jitter_ms = env.random.below(jitter) if jitter > 0 else 0
+    segment.roll_jitter_ms = roll_jitter(env, config)
     return segment
 
 
+def roll_jitter(env: Env, config: LogConfig) -> int:
+    jitter = min(config.segment_jitter_ms, config.max_segment_ms)
+    return env.random.below(jitter) if jitter > 0 else 0
+
+
+def _has_flush_rules(config: LogConfig) -> bool:
+    return config.flush_messages < _FOREVER or config.flush_ms < _FOREVER
+
+
 def _nobody_listens(offset: int) -> None:
+    pass
+
+
+def _nobody_cares() -> None:
     pass

@@ -2,21 +2,23 @@
 
 After a clean stop everything is trusted but for a glance at each index. After a crash, all that lies before the
 recovery point is trusted (it was synced, indexes included), and all that lies after is read and checked batch by batch.
+A crash in the middle of this leaves a folder that opens with the same result.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Final
 from uuid import UUID
 
 from ottla.env.files import read_file
-from ottla.env.ports import Disk, Env
+from ottla.env.ports import Env
 from ottla.log.checkpoints import CorruptCheckpoint, read_epochs
-from ottla.log.epochs import LeaderEpochs
-from ottla.log.partition_log import PartitionLog, new_segment
+from ottla.log.epochs import EpochStart, LeaderEpochs
+from ottla.log.index_check import index_problem, last_indexed_position
+from ottla.log.partition_log import PartitionLog, new_segment, roll_jitter
 from ottla.log.paths import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -61,23 +63,22 @@ class _Loader:
         self._request = request
         self._config = request.config
         self._producers = Producers(str(request.partition))
+        self._stored_epochs: list[EpochStart] = []
         self._epochs = LeaderEpochs()
+        self._was_compacted = request.config.compact
 
     def load(self) -> PartitionLog:
         request, now_ms = self._request, self._env.clock.now_ms()
         segments = self._open_segments(now_ms)
         self._epochs = self._load_epochs(segments)
-        trusted = self._first_doubtful(segments)
         start_offset = max(request.start_offset, segments[0].base_offset if segments else 0)
-        for segment in segments[:trusted]:
-            segment.load()
-            self._check_indexes(segment)
-        if trusted == len(segments):
+        doubtful, whole = self._first_doubtful(segments)
+        if doubtful == len(segments):
             end_offset = self._check_tail(segments[-1]) if segments else start_offset
             self._load_producers(segments, start_offset, end_offset)
             self._replay_producers(segments, end_offset)
         else:
-            end_offset = self._recover(segments, trusted, start_offset)
+            end_offset = self._recover(segments, doubtful, whole, start_offset)
         if end_offset < start_offset:
             _log.warning(
                 "%s ends at %d, before its start %d: starting it afresh", request.folder, end_offset, start_offset
@@ -88,14 +89,15 @@ class _Loader:
             self._producers.clear(start_offset)
         if not segments:
             segments.append(new_segment(self._env, request.folder, end_offset, self._config, now_ms))
-        self._remove_snapshots_beyond(end_offset)
+        self._remove_stray_snapshots(segments, end_offset)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(start_offset)
         for segment in segments:
             segment.load_timestamps()
             segment.may_wait(False)
+            segment.release()
         self._producers.end_offset = end_offset
-        return PartitionLog(
+        log = PartitionLog(
             self._env,
             request.folder,
             request.partition,
@@ -108,27 +110,37 @@ class _Loader:
             end_offset=end_offset,
             flushed_offset=end_offset if request.clean else min(request.recovery_point, end_offset),
         )
+        if self._epochs.starts != self._stored_epochs:
+            log.store_epochs()
+        return log
 
     # -- files
 
     def _open_segments(self, now_ms: int) -> list[Segment]:
         folder = self._request.folder
         names = self._disk.list_dir(folder)
-        bases = {name[: -len(LOG_SUFFIX)] for name in names if name.endswith(LOG_SUFFIX)}
+        bases = sorted(name[: -len(LOG_SUFFIX)] for name in names if name.endswith(LOG_SUFFIX))
+        # Retention has given these up before the crash, and their removal was undone by a loss of power.
+        given_up = [base for base, following in pairwise(bases) if int(following) <= self._request.start_offset]
+        kept = bases[len(given_up) :]
         for name in names:
             stem, _, suffix = name.rpartition(".")
-            orphan = f".{suffix}" in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX) and stem not in bases
-            if orphan or name.endswith(_LEFTOVERS):
+            belongs = f".{suffix}" in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+            if (belongs and stem not in kept) or name.endswith(_LEFTOVERS):
                 self._disk.remove(f"{folder}/{name}")
-        segments = [Segment(self._disk, folder, int(base), self._config, now_ms) for base in sorted(bases)]
+        segments = [Segment(self._disk, folder, int(base), self._config, now_ms) for base in kept]
         for segment in segments:
             segment.may_wait(True)
+            segment.roll_jitter_ms = roll_jitter(self._env, self._config)
         return segments
 
     def _remove(self, segments: list[Segment]) -> None:
+        """Durably: else they could come back beside what is appended in their place."""
         for segment in segments:
             for path in segment.mark_deleted():
                 self._disk.remove(path)
+        if segments:
+            self._disk.sync_dir(self._request.folder)
 
     def _snapshots(self) -> list[tuple[int, str]]:
         folder = self._request.folder
@@ -138,51 +150,76 @@ class _Loader:
             if name.endswith(SNAPSHOT_SUFFIX) and name[: -len(SNAPSHOT_SUFFIX)].isdigit()
         ]
 
-    def _remove_snapshots_beyond(self, end_offset: int) -> None:
-        for offset, path in self._snapshots():
-            if offset > end_offset:
+    def _remove_stray_snapshots(self, segments: list[Segment], end_offset: int) -> None:
+        """Those at the start of a segment stay, and the newest of all; any beyond the end is of a lost history."""
+        bases = {segment.base_offset for segment in segments}
+        snapshots = self._snapshots()
+        newest = max((offset for offset, _ in snapshots if offset <= end_offset), default=-1)
+        for offset, path in snapshots:
+            if offset > end_offset or (offset != newest and offset not in bases):
                 self._disk.remove(path)
 
     def _load_epochs(self, segments: list[Segment]) -> LeaderEpochs:
         path = f"{self._request.folder}/{LEADER_EPOCH_CHECKPOINT}"
         try:
-            return LeaderEpochs(read_epochs(self._disk, path))
+            self._stored_epochs = read_epochs(self._disk, path)
+            if self._stored_epochs or not any(self._disk.file_size(segment.path) for segment in segments):
+                return LeaderEpochs(list(self._stored_epochs))
+            _log.warning("%s is missing or empty; taking the leader epochs from the log again", path)
         except CorruptCheckpoint as error:
             _log.warning("%s; taking the leader epochs from the log again", error)
-            epochs = LeaderEpochs()
-            for segment in segments:
-                size = self._disk.file_size(segment.path)
-                for batch in good_batches(segment.file_for(), 0, size, segment.base_offset):
-                    epochs.assign(batch.header.leader_epoch, batch.header.base_offset)
-            return epochs
+        epochs = LeaderEpochs()
+        for segment in segments:
+            size = self._disk.file_size(segment.path)
+            for batch in good_batches(segment.file_for(), 0, size, segment.base_offset):
+                epochs.assign(batch.header.leader_epoch, batch.header.base_offset)
+        return epochs
 
     # -- trust
 
-    def _first_doubtful(self, segments: list[Segment]) -> int:
-        """The first segment that may hold something unsynced; all of them are in order after a clean stop."""
-        if self._request.clean:
-            return len(segments)
-        for number in range(len(segments)):
-            if number + 1 == len(segments) or segments[number + 1].base_offset > self._request.recovery_point:
-                return number
-        return 0
-
-    def _check_indexes(self, segment: Segment) -> None:
-        problem = _index_problem(self._disk, segment)
-        if problem is not None:
-            _log.warning("%s; rebuilding the indexes of %s", problem, segment.path)
-            rebuild_indexes(segment, self._config)
+    def _first_doubtful(self, segments: list[Segment]) -> tuple[int, bool]:
+        """The first segment to be read again, from its beginning or not; their number where all is in order."""
+        point = self._request.recovery_point
+        for number, segment in enumerate(segments):
+            following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+            if not self._request.clean and (following is None or following >= point):
+                return number, False
+            segment.load()
+            problem = index_problem(self._disk, segment)
+            if problem is not None:
+                _log.warning("%s; rebuilding the indexes of %s", problem, segment.path)
+                self._rebuild(segment)
+            problem = segment.txn_index.problem(segment.base_offset)
+            if problem is not None:  # only a replay of the transactions can tell what belongs there
+                _log.warning("%s; reading the log again from %s on", problem, segment.path)
+                return number, True
+        return len(segments), False
 
     def _check_tail(self, segment: Segment) -> int:
         """One past the last record, read from the last index entry on; what is no batch is cut off."""
-        position, end_offset = _last_indexed_position(segment), segment.base_offset
+        start = last_indexed_position(segment)
+        position, end_offset = self._read_to_end(segment, start)
+        if position == start > 0:  # not even the batch that the entry leads to
+            position, end_offset = self._read_to_end(segment, 0)
+        if position < segment.size:
+            self._tell_cut(segment, segment.size - position, end_offset)
+            segment.file_for().truncate(position)
+            segment.size = position
+            self._rebuild(segment)
+        return end_offset
+
+    def _rebuild(self, segment: Segment) -> None:
+        """Durably, as flushes look only at what is new."""
+        rebuild_indexes(segment, self._config)
+        segment.sync()
+        self._disk.sync_dir(self._request.folder)
+
+    def _read_to_end(self, segment: Segment, position: int) -> tuple[int, int]:
+        end_offset = segment.base_offset
         for batch in good_batches(segment.file_for(), position, segment.size, end_offset):
             end_offset = batch.header.next_offset
             position = batch.position + batch.header.size
-        if position < segment.size:
-            self._tell_cut(segment, segment.size - position, end_offset)
-            segment.cut(position, end_offset)
-        return end_offset
+        return position, end_offset
 
     def _tell_cut(self, segment: Segment, cut: int, end_offset: int) -> None:
         _log.warning(
@@ -235,87 +272,88 @@ class _Loader:
 
     # -- after a crash
 
-    def _recover(self, segments: list[Segment], first: int, start_offset: int) -> int:
+    def _recover(self, segments: list[Segment], first: int, whole: bool, start_offset: int) -> int:
         """Reads everything beyond the recovery point; gives the end offset."""
         end_offset = 0
         for number in range(first, len(segments)):
             segment = segments[number]
+            if number > first and not self._may_follow(end_offset, segment):
+                _log.warning(
+                    "%s: records from %d to %d were lost with the power; the log of %s now ends before them",
+                    *(self._request.folder, end_offset, segment.base_offset - 1, self._request.partition),
+                )
+                self._drop(segments, number)
+                break
             segment.load()
-            position, from_offset = (0, segment.base_offset) if number > first else self._start_of_doubt(segment)
+            position, from_offset = 0, segment.base_offset
             if number == first:
+                if not whole:
+                    position, from_offset = self._start_of_doubt(segment)
                 self._load_producers(segments[: number + 1], start_offset, from_offset)
                 self._replay_producers(segments[: number + 1], from_offset)
-            end_offset, cut = self._recover_segment(segment, position, from_offset)
-            if cut:
-                self._tell_cut(segment, cut, end_offset)
-                self._remove(segments[number + 1 :])
-                del segments[number + 1 :]
-                break
+            size = segment.size
+            end_offset = self._read_again(segment, position, from_offset)
+            if segment.size < size:
+                self._tell_cut(segment, size - segment.size, end_offset)
+                if self._was_compacted or not self._is_next(end_offset, segments, number + 1):
+                    self._drop(segments, number + 1)  # before the cut: else a crash could leave a gap in the log
+                segment.file_for().truncate(segment.size)
         for segment in segments[first:-1]:
-            segment.release()
+            segment.finish()
+        if whole:  # what lies before the recovery point is in no later flush
+            for segment in segments[first:]:
+                segment.sync()
+            self._disk.sync_dir(self._request.folder)
         return end_offset
+
+    def _may_follow(self, end_offset: int, segment: Segment) -> bool:
+        """Whether a segment may come after what ends at an offset. Only compaction makes gaps that are no loss."""
+        return segment.base_offset == end_offset or (self._was_compacted and segment.base_offset > end_offset)
+
+    def _is_next(self, end_offset: int, segments: list[Segment], number: int) -> bool:
+        return number < len(segments) and segments[number].base_offset == end_offset
+
+    def _drop(self, segments: list[Segment], number: int) -> None:
+        self._remove(segments[number:])
+        del segments[number:]
 
     def _start_of_doubt(self, segment: Segment) -> tuple[int, int]:
         """Where checking must begin in the segment of the recovery point: at its last trusted index entry."""
         recovery_point = self._request.recovery_point
-        if recovery_point <= segment.base_offset or _index_problem(self._disk, segment, recovery_point) is not None:
+        if recovery_point <= segment.base_offset or index_problem(self._disk, segment, sizes_only=True) is not None:
             return 0, segment.base_offset
         entry = segment.offset_index.lookup(recovery_point - 1)
-        if entry is None:
+        if entry is None or not 0 <= entry[1] < segment.size:
             return 0, segment.base_offset
         header = segment.header_at(entry[1])
         if header is None or header.last_offset != entry[0]:
             return 0, segment.base_offset
         return entry[1], header.base_offset
 
-    def _recover_segment(self, segment: Segment, position: int, from_offset: int) -> tuple[int, int]:
-        file, size = segment.file_for(), segment.size
+    def _read_again(self, segment: Segment, position: int, from_offset: int) -> int:
+        """Checks batches and makes anew what is told of them elsewhere; `segment.size` then is the good part's."""
+        size, interval = segment.size, self._config.index_interval_bytes
         if position == 0:
-            segment.reset_indexes()
+            segment.begin_rebuild()
             segment.txn_index.reset()
         else:
             segment.offset_index.truncate_to(from_offset)
             segment.time_index.truncate_to(from_offset)
             segment.txn_index.truncate_to(from_offset)
             segment.load_timestamps()
-        interval = self._config.index_interval_bytes
+            segment.expect_index_entry(interval)
         end_offset, segment.size = from_offset, position
-        for batch in good_batches(file, position, size, from_offset):
+        for batch in good_batches(segment.file_for(), position, size, from_offset):
             header = batch.header
+            if header.base_offset != end_offset or header.record_count != header.last_offset_delta + 1:
+                self._was_compacted = True
             segment.note(batch.position, header.size, header.last_offset, header.max_timestamp, interval)
-            self._epochs.assign(header.leader_epoch, header.base_offset)
+            if header.leader_epoch > self._epochs.latest:
+                self._epochs.assign(header.leader_epoch, header.base_offset)
             self._note(batch, segment)
             end_offset = header.next_offset
-        if segment.size < size:
-            file.truncate(segment.size)
-        segment.write_index_tails()
-        return end_offset, size - segment.size
-
-
-def _index_problem(disk: Disk, segment: Segment, below: int | None = None) -> str | None:
-    """What is visibly wrong with a segment's indexes, by size and last entries."""
-    for index in (segment.offset_index, segment.time_index):
-        path = index.entries.path
-        if not disk.exists(path):
-            return f"{path} is missing"
-        if disk.file_size(path) % index.entries.entry_size:
-            return f"{path} does not hold whole entries"
-    if below is not None:
-        return None  # after a crash the ends of the files are not worth a look
-    if segment.offset_index.entries.count:
-        offset, position = segment.offset_index.entry(segment.offset_index.entries.count - 1)
-        header = segment.header_at(position) if 0 <= position < segment.size else None
-        if header is None or header.last_offset != offset:
-            return f"{segment.offset_index.entries.path} ends with an entry that leads to no batch"
-    last = segment.time_index.last()
-    if last is not None:
-        count = segment.time_index.entries.count
-        before = segment.time_index.entry(count - 2) if count > 1 else None
-        if last.offset < segment.base_offset or (before is not None and before.timestamp >= last.timestamp):
-            return f"{segment.time_index.entries.path} ends with an entry that is out of order"
-    return None
-
-
-def _last_indexed_position(segment: Segment) -> int:
-    count = segment.offset_index.entries.count
-    return segment.offset_index.entry(count - 1)[1] if count else 0
+        if position == 0:
+            segment.finish_rebuild()
+        else:
+            segment.write_index_tails()
+        return end_offset

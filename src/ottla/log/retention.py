@@ -1,4 +1,8 @@
-"""Which of a log's oldest segments may go: by age, by size, or because they lie before the log's start."""
+"""Which of a log's oldest segments may go: by age, by size, or because they lie before the log's start.
+
+It happens in two steps, with the log's new start made durable in between: a loss of power may undo some of the renames
+that deletion begins with, and the start then says that what came back does not count.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,15 @@ def deletable_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> i
     """How many segments from the oldest on; never beyond the high watermark, never an empty last one."""
     config = log.config
     deletes = "delete" in config.cleanup_policy
-    excess = log.size - config.retention_bytes if deletes and config.retention_bytes >= 0 else 0
+    excess = log.size - config.retention_bytes if deletes and config.retention_bytes >= 0 else -1
     count = 0
     for number, segment in enumerate(log.segments):
         is_last = number + 1 == len(log.segments)
         following = log.end_offset if is_last else log.segments[number + 1].base_offset
         if following > high_watermark or (is_last and segment.size == 0):
             break
-        too_large = excess >= segment.size > 0
-        too_old = deletes and config.retention_ms >= 0 and _age(log, segment, now_ms) > config.retention_ms
+        too_large = excess >= segment.size
+        too_old = deletes and config.retention_ms >= 0 and _age(segment, now_ms) > config.retention_ms
         before_start = not is_last and following <= log.start_offset
         if not (too_large or too_old or before_start):
             break
@@ -27,16 +31,30 @@ def deletable_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> i
     return count
 
 
-def _age(log: PartitionLog, segment: Segment, now_ms: int) -> int:
-    return now_ms - (segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms)
+def _age(segment: Segment, now_ms: int) -> int:
+    return now_ms - (segment.max_timestamp if segment.max_timestamp >= 0 else segment.last_modified_ms())
 
 
-def delete_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> list[str]:
-    """Takes them out of the log and marks their files; gives the paths to remove after file.delete.delay.ms."""
+def give_up_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> bool:
+    """Advances the log's start past all that may go; true if there is something to delete once that is durable."""
     count = deletable_segments(log, high_watermark, now_ms)
     if count == 0:
-        return []
+        return False
     if count == len(log.segments):
         log.roll(now_ms)  # a log always has a segment to write to
+    log.advance_start(log.segments[count].base_offset)
+    return True
+
+
+def delete_given_up(log: PartitionLog) -> list[str]:
+    """Takes segments before the start out of the log and marks their files.
+
+    Gives the paths to remove after file.delete.delay.ms.
+    """
+    count = 0
+    while count + 1 < len(log.segments) and log.segments[count + 1].base_offset <= log.start_offset:
+        count += 1
+    if count == 0:
+        return []
     paths = [path for segment in log.take_first_segments(count) for path in segment.mark_deleted()]
     return paths + log.take_snapshots_before(log.segments[0].base_offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from errno import EBADF
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -26,6 +27,10 @@ _SCAN_BYTES: Final = 8 * 1024
 
 class CorruptIndex(Exception):
     """An index entry that does not lead to the batch it names; the segment's indexes must be rebuilt."""
+
+
+class DamagedLog(Exception):
+    """Bytes in the middle of a segment that are no batch, although they were in order once."""
 
 
 class Place(NamedTuple):
@@ -55,10 +60,12 @@ class Segment:
         self.first_timestamp: int | None = None  # what rolling by time counts from
         self.roll_jitter_ms = 0
         self.indexes_full = False
+        self.boundary = (-1, 0)  # an offset at which a batch will begin, and where: most readers go on at the end
         self._disk = disk
         self._stem = stem
         self._file: File | None = None
         self._bytes_since_index_entry = 0
+        self._gone = False
 
     # -- life
 
@@ -69,18 +76,27 @@ class Segment:
             index.entries.release()
 
     def load(self) -> None:
-        """Takes over a segment that was left in order; its largest timestamp is the time index's last entry."""
+        """Takes over the sizes that lie on disk."""
         self.size = self._disk.file_size(self.path)
         for index in (self.offset_index, self.time_index):
             path = index.entries.path
-            index.entries.load(self._disk.file_size(path) if self._disk.exists(path) else 0)
+            size = self._disk.file_size(path) if self._disk.exists(path) else 0
+            if isinstance(index, TimeIndex):
+                index.load(size)
+            else:
+                index.entries.load(size)
+        self._note_full_indexes()
 
     def load_timestamps(self) -> None:
+        """Of a segment that was left in order: its largest timestamp is the time index's last entry."""
         last = self.time_index.last()
         if last is not None and last.timestamp > self.max_timestamp:
             self.max_timestamp, self.offset_of_max_timestamp = last
         if self.size and (first := self.header_at(0)) is not None:
             self.first_timestamp = first.max_timestamp
+
+    def _note_full_indexes(self) -> None:
+        self.indexes_full = self.offset_index.is_full or self.time_index.is_full
 
     def may_wait(self, yes: bool) -> None:
         self.offset_index.entries.may_wait = self.time_index.entries.may_wait = yes
@@ -88,28 +104,47 @@ class Segment:
     def file_for(self, *, create: bool = False) -> File:
         """The open file; opened when first needed."""
         if self._file is None:
+            if self._gone:
+                # Its folder may have been renamed, and another topic's be there under the old name.
+                raise OSError(EBADF, "this segment was deleted or its log closed", self.path)
             self._file = self._disk.open(self.path, create=create)
         return self._file
 
-    def release(self) -> None:
-        """Called when the segment is no longer written to: indexes on disk are complete, descriptors given back."""
+    def last_modified_ms(self) -> int:
+        return self._disk.modified_ms(self.path)
+
+    def finish(self) -> None:
+        """Called when the segment is no longer written to: its file ends with its batches, its indexes are complete."""
         if self.max_timestamp >= 0:
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self.file_for().truncate(self.size)  # what was preallocated and not used
-        for index in (self.offset_index, self.time_index):
-            index.entries.write_tail()
+        self.write_index_tails()
+
+    def release(self) -> None:
+        """Gives descriptors back; what is needed again is opened again."""
+        self._file = None
+        self.release_indexes()
+
+    def release_indexes(self) -> None:
+        self.offset_index.entries.release()
+        self.time_index.entries.release()
 
     def close(self) -> None:
-        for index in (self.offset_index, self.time_index):
-            index.entries.close()
+        self._gone = True
         self._file = None
+        self.offset_index.entries.abandon()
+        self.time_index.entries.abandon()
 
     def sync(self) -> None:
         """Blocking, for the executor: all that `write_index_tails` and `append` have handed to the file system."""
-        self.file_for().sync()
-        self.offset_index.entries.sync()
-        self.time_index.entries.sync()
-        self.txn_index.sync()
+        try:
+            self.file_for().sync()
+            self.offset_index.entries.sync()
+            self.time_index.entries.sync()
+            self.txn_index.sync()
+        except OSError:
+            if not self._gone:  # deleted under our feet, so that nobody needs it
+                raise
 
     def write_index_tails(self) -> None:
         self.offset_index.entries.write_tail()
@@ -117,14 +152,15 @@ class Segment:
 
     def mark_deleted(self) -> list[str]:
         """Renames the files out of the way; readers that hold the open file go on. Gives the paths left to remove."""
+        self._gone = True
+        self.offset_index.entries.abandon()
+        self.time_index.entries.abandon()
         marked = []
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
             path = self._stem + suffix
             if self._disk.exists(path):
                 self._disk.rename(path, path + DELETED_SUFFIX)
                 marked.append(path + DELETED_SUFFIX)
-        self.offset_index.entries.release()
-        self.time_index.entries.release()
         return marked
 
     # -- writing
@@ -155,27 +191,25 @@ class Segment:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
             self._bytes_since_index_entry = 0
-            self.indexes_full = self.offset_index.is_full or self.time_index.is_full
+            self._note_full_indexes()
         self._bytes_since_index_entry += size
 
-    def cut(self, position: int, next_offset: int) -> None:
-        """Everything from a batch boundary on is gone."""
-        self.file_for().truncate(position)
-        self.size = position
-        self.offset_index.truncate_to(next_offset)
-        self.time_index.truncate_to(next_offset)
-        self.txn_index.truncate_to(next_offset)
-        self.max_timestamp = self.offset_of_max_timestamp = -1
-        self.load_timestamps()
+    def expect_index_entry(self, index_interval: int) -> None:
+        """The next batch that is noted gets its entries: it had them before they were dropped."""
+        self._bytes_since_index_entry = index_interval + 1
 
-    def reset_indexes(self) -> None:
-        self.offset_index.entries.create()
-        self.time_index.entries.create()
-        self.offset_index.entries.load(0)
-        self.time_index.entries.load(0)
-        self.offset_index.entries.truncate(0)
-        self.time_index.truncate_to(0)
+    def begin_rebuild(self) -> None:
+        """Indexes and timestamps are about to be made anew, by noting every batch."""
+        self.offset_index.entries.begin_rebuild()
+        self.time_index.begin_rebuild()
+        self.max_timestamp = self.offset_of_max_timestamp = -1
+        self.first_timestamp = None
+        self.indexes_full = False
         self._bytes_since_index_entry = 0
+
+    def finish_rebuild(self) -> None:
+        self.offset_index.entries.finish_rebuild()
+        self.time_index.entries.finish_rebuild()
 
     # -- reading
 
@@ -197,14 +231,29 @@ class Segment:
 
     def find(self, offset: int) -> Place | None:
         """The first batch whose last offset is not below `offset`; None if there is none in this segment."""
+        if offset == self.boundary[0]:
+            return self._place_at(self.boundary[1])
         entry = self.offset_index.lookup(offset)
-        expected, start = entry if entry is not None else (None, 0)
-        for place in self.places(start):
-            if expected is not None and place.position == start and place.last_offset != expected:
-                raise CorruptIndex(f"{self.offset_index.entries.path}: no batch ends with {expected} at {start}")
+        for place in self.places(0) if entry is None else self._places_from(*entry):
             if place.last_offset >= offset:
                 return place
         return None
+
+    def _place_at(self, position: int) -> Place | None:
+        if position + HEADER_SIZE > self.size:
+            return None
+        base, length, _, delta, max_timestamp = _PLACE.unpack_from(self.read(HEADER_SIZE, position))
+        return Place(position, length + LOG_OVERHEAD, base, base + delta, max_timestamp)
+
+    def _places_from(self, last_offset: int, position: int) -> Iterator[Place]:
+        """Batches from an index entry on, which must lead to the batch that it names."""
+        entries = self.offset_index.entries
+        if not 0 <= position <= self.size - HEADER_SIZE:
+            raise CorruptIndex(f"{entries.path}: position {position} for offset {last_offset} is not in the log")
+        base, length, magic, delta, _ = _PLACE.unpack_from(self.read(_SCAN_BYTES, position))
+        if magic != MAGIC_V2 or length < HEADER_SIZE - LOG_OVERHEAD or base + delta != last_offset:
+            raise CorruptIndex(f"{entries.path}: no batch ends with offset {last_offset} at position {position}")
+        return self.places(position)
 
     def find_time(self, timestamp: int, from_offset: int) -> Place | None:
         """The first batch, not wholly below an offset, that has a record at or after a time."""
@@ -228,6 +277,6 @@ class Segment:
             while position + _PLACE.size <= end:
                 base, length, magic, delta, max_timestamp = _PLACE.unpack_from(chunk, position - start)
                 if length < HEADER_SIZE - LOG_OVERHEAD or magic != MAGIC_V2:
-                    raise CorruptIndex(f"{self.path}: there is no batch at {position}")
+                    raise DamagedLog(f"{self.path}: there is no batch at position {position}")
                 yield Place(position, length + LOG_OVERHEAD, base, base + delta, max_timestamp)
                 position += length + LOG_OVERHEAD

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from struct import Struct
 from typing import Final, NamedTuple
 
+from ottla.env.files import read_file, sync_file
 from ottla.env.ports import Disk
 
 _ENTRY: Final = Struct(">hqqqq")
@@ -35,11 +37,7 @@ class TxnIndex:
     def _read(self) -> list[AbortedTxn]:
         if not self._disk.exists(self.path):
             return []
-        file = self._disk.open(self.path)
-        try:
-            data = file.pread(file.size(), 0)
-        finally:
-            file.close()
+        data = read_file(self._disk, self.path)
         whole = len(data) - len(data) % _ENTRY.size
         return [AbortedTxn(*fields) for _, *fields in _ENTRY.iter_unpack(data[:whole])]
 
@@ -51,6 +49,20 @@ class TxnIndex:
         finally:
             file.close()
         aborted.append(txn)
+
+    def problem(self, base_offset: int) -> str | None:
+        """What is visibly wrong with the file."""
+        if not self._disk.exists(self.path):
+            return None
+        if self._disk.file_size(self.path) % _ENTRY.size:
+            return f"{self.path} does not hold whole entries"
+        before = base_offset - 1
+        data = read_file(self._disk, self.path)
+        for version, _, first, last, stable in _ENTRY.iter_unpack(data):
+            if version != _VERSION or not 0 <= first < last or last <= before or not 0 <= stable <= last + 1:
+                return f"{self.path} has an entry that cannot be: {first} to {last}, stable {stable}"
+            before = last
+        return None
 
     def reset(self) -> None:
         self._disk.remove(self.path)
@@ -64,9 +76,5 @@ class TxnIndex:
                 self.append(txn)
 
     def sync(self) -> None:
-        if self._disk.exists(self.path):
-            file = self._disk.open(self.path)
-            try:
-                file.sync()
-            finally:
-                file.close()
+        with suppress(FileNotFoundError):  # there is none, or its segment was deleted meanwhile
+            sync_file(self._disk, self.path)

@@ -56,8 +56,12 @@ class DelayedProduce:
         epoch = partition.leader_epoch
 
         def reached() -> None:
-            moved = partition.leader_epoch != epoch or not partition.is_leader
-            self._acknowledged(t, r, Appended(ErrorCode.not_leader_or_follower) if moved else result)
+            if partition.leader_epoch != epoch or not partition.is_leader:
+                self._acknowledged(t, r, Appended(ErrorCode.not_leader_or_follower))
+            elif stage.value < result.next_offset:
+                self._acknowledged(t, r, Appended(ErrorCode.kafka_storage_error))
+            else:
+                self._acknowledged(t, r, result)
 
         self._waiters.append(stage.when(result.next_offset, reached))
 

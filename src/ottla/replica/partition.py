@@ -12,6 +12,7 @@ Three stages of a record, each a `Progress` that anyone can wait on:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
@@ -19,8 +20,10 @@ from uuid import UUID
 
 from ottla.env.ports import Buffer, Env
 from ottla.log.epochs import EpochEnd
-from ottla.log.partition_log import LogRead, OffsetOutOfRange, PartitionLog
+from ottla.log.partition_log import PartitionLog
 from ottla.log.producers import Origin, SeenBatch
+from ottla.log.reading import LogRead, OffsetOutOfRange
+from ottla.log.segment import DamagedLog
 from ottla.log.txn_index import AbortedTxn
 from ottla.model.config.topic import LogConfig
 from ottla.model.errors import ErrorCode
@@ -29,6 +32,7 @@ from ottla.record.batch import BatchHeader, parse_header, with_log_append_time
 from ottla.record.validate import BatchRules, Rejected, Walked, check_produced, walk_records
 from ottla.replica.progress import Progress
 
+_log = logging.getLogger("ottla.replica")
 _NONE: Final = ErrorCode.none
 _INLINE_WALK_BYTES: Final = 4096  # a walk over more than this goes to another process
 
@@ -102,6 +106,8 @@ class Partition:
         # Appends whose records are checked in another process, and those that came after them, in order.
         self._checking: deque[_Checking] = deque()
         log.on_flushed = self._on_flushed
+        log.on_failed = self._give_up_waiting
+        log.producers.on_high_watermark(self.committed.value)
 
     # -- leadership and configuration
 
@@ -118,6 +124,8 @@ class Partition:
         if self.is_leader:
             self._advance()
         if new_epoch or led_before != self.is_leader:
+            if led_before:
+                self._give_up_waiting()
             for listener in self.listeners:
                 listener.leadership_changed(self, led_before)
 
@@ -233,6 +241,11 @@ class Partition:
 
     # -- stages
 
+    def _give_up_waiting(self) -> None:
+        """The log has failed or the leadership is over: what was not acknowledged by now will never be."""
+        for stage in (self.appended, self.flushed, self.committed):
+            stage.release()
+
     def _on_flushed(self, offset: int) -> None:
         self.flushed.advance(offset)
         self._advance()
@@ -296,6 +309,9 @@ class Partition:
             data = log.read(from_offset, max_bytes, upper, at_least_one=at_least_one)
         except OffsetOutOfRange:
             return Fetched(ErrorCode.offset_out_of_range, high_watermark, stable, log.start_offset)
+        except DamagedLog as error:
+            _log.error("%s cannot be read from offset %d on: %s", self.key, from_offset, error)
+            return Fetched(ErrorCode.corrupt_message, high_watermark, stable, log.start_offset)
         aborted = None
         if isolation is Isolation.READ_COMMITTED:
             aborted = log.aborted_between(from_offset, upper) if data is not None else []

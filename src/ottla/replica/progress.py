@@ -36,6 +36,13 @@ class Progress:
             heappush(self._waiting, (value, next(self._order), waiter))
         return waiter
 
+    def release(self) -> None:
+        """Calls all who wait, although the value was not reached: there is no use in waiting any more."""
+        waiting, self._waiting = sorted(self._waiting, key=lambda entry: entry[:2]), []
+        for _, _, waiter in waiting:
+            if waiter.callback is not None:
+                waiter.callback()
+
     def advance(self, value: int) -> None:
         if value <= self.value:
             return

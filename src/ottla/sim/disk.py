@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -53,6 +54,8 @@ class SimDisk:
         self.operations = 0
         """Mutating operations so far: what `crash_at` counts."""
         self.alive = True
+        self.failures: Counter[Operation] = Counter()
+        """How often an operation failed, by kind, since this disk was made."""
         self._observe = observe
         self._on_death = on_death
         self._platter = Platter() if platter is None else platter
@@ -107,6 +110,10 @@ class SimDisk:
     def snapshot(self) -> dict[str, bytes | None]:
         """Every path and its bytes (None for a folder), for comparisons in tests."""
         return {path: None if isinstance(node, Folder) else bytes(node.content) for path, node in self._platter.walk()}
+
+    def sure(self) -> dict[str, bytes]:
+        """What any loss of power from now on would leave, for an oracle: files, and how much of each."""
+        return dict(self._platter.sure())
 
     # The port
 
@@ -224,6 +231,7 @@ class SimDisk:
         """Every change goes through here. `halfway` is what a crash in its middle leaves behind, if it can be torn."""
         self.check_alive(path)
         if (error := self._faults.error(operation, path)) is not None:
+            self.failures[operation] += 1
             on_error()
             self._observe(f"disk {operation} failed", f"{path} {error.strerror}")
             raise error
@@ -236,6 +244,7 @@ class SimDisk:
     def check_read(self, path: str) -> None:
         self.check_alive(path)
         if (error := self._faults.error("read", path)) is not None:
+            self.failures["read"] += 1
             raise error
 
     def check_alive(self, path: str) -> None:

@@ -108,13 +108,16 @@ class Host:
             on_death=self._planned_death,
         )
         self.processes: list[Process[Any]] = []
+        self.before_end: list[Callable[[SimDisk, bool], None]] = []
+        """Told of each crash and power loss (true), with the disk as the dying process last saw it."""
         self._env: Env | None = None
         self._loop = loop
         self._network = network
         self._trace = trace
         self._random = random
         self._lives = 0
-        self._power_loss_planned = False
+        self.power_loss_planned = False
+        """Whether the crash that `crash_at` has planned takes the page cache with it."""
 
     @property
     def is_up(self) -> bool:
@@ -161,7 +164,7 @@ class Host:
     def crash_at(self, operation: int, moment: Moment = Moment.BEFORE, *, power_loss: bool = False) -> None:
         """Plans a crash, or a power loss, at a mutating disk operation, counted from 1 from now on."""
         assert self.env is not None
-        self._power_loss_planned = power_loss
+        self.power_loss_planned = power_loss
         self.disk.crash_at(self.disk.operations + operation, moment)
 
     def _boot(self) -> Env:
@@ -182,7 +185,7 @@ class Host:
         )
 
     def _planned_death(self) -> None:
-        if self._power_loss_planned:
+        if self.power_loss_planned:
             self.power_loss()
         else:
             self.crash()
@@ -191,6 +194,8 @@ class Host:
         if self.incarnation is not None and self.incarnation.alive:
             self.incarnation.alive = False
             self._loop.buried.extend(self.incarnation.tasks)
+        for listener in self.before_end:
+            listener(self.disk, vanish)
         self._network.detach(self.name, vanish=vanish)
         # A host that is down already may lose its power too: the page cache of the dead process goes with it.
         self.disk = self.disk.power_loss() if vanish else self.disk.crash()

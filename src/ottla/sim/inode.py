@@ -69,6 +69,18 @@ class Inode:
         self.durable = self.after_power_loss(random)
         self.pending.clear()
 
+    def sure(self) -> bytes:
+        """The beginning of the file that every power loss leaves as it is."""
+        end = len(self.durable)
+        for change in self.pending:
+            match change:
+                case Extent(position, data):
+                    if self.durable[position : position + len(data)] != data[: max(len(self.durable) - position, 0)]:
+                        end = min(end, position)
+                case Cut(size, _):
+                    end = min(end, size)
+        return bytes(self.durable[:end])
+
     def copy(self) -> Inode:
         return Inode(bytearray(self.content), bytearray(self.durable), list(self.pending), self.modified_ms)
 

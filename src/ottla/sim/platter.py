@@ -71,6 +71,11 @@ class Platter:
         """Every path that readers see, in order."""
         yield from _walk("", self.root)
 
+    def sure(self) -> Iterator[tuple[str, bytes]]:
+        """The files that every power loss leaves under their names, each with the bytes that it leaves for certain."""
+        doubtful = {(id(naming.folder), naming.name) for change in self.pending for naming in change}
+        yield from _sure("", self.root, doubtful)
+
     def digest(self) -> str:
         hashed = sha256()
         for path, node in self.walk():
@@ -149,6 +154,16 @@ def _walk(path: str, folder: Folder) -> Iterator[tuple[str, Node]]:
         yield f"{path}/{name}", node
         if isinstance(node, Folder):
             yield from _walk(f"{path}/{name}", node)
+
+
+def _sure(path: str, folder: Folder, doubtful: set[tuple[int, str]]) -> Iterator[tuple[str, bytes]]:
+    for name, node in sorted(folder.durable.items(), key=lambda entry: entry[0]):
+        if (id(folder), name) in doubtful:
+            continue
+        if isinstance(node, Folder):
+            yield from _sure(f"{path}/{name}", node, doubtful)
+        else:
+            yield f"{path}/{name}", node.sure()
 
 
 def _put(names: dict[str, Node], naming: Naming) -> None:

@@ -22,8 +22,11 @@ Address = tuple[str, int]
 
 
 class SimTransport(asyncio.Transport):
-    def __init__(self, field: Field, incarnation: Incarnation, name: str, local: Address, remote: Address) -> None:
-        super().__init__({"peername": remote, "sockname": local})
+    def __init__(
+        self, field: Field, incarnation: Incarnation, name: str, local: Address, remote: Address, other: Incarnation
+    ) -> None:
+        # Which life of the other host it is tells no protocol, but a checker must know.
+        super().__init__({"peername": remote, "sockname": local, "life": other.number})
         self.host = incarnation.host
         self.name = name
         self.end = End.OPEN
@@ -259,7 +262,7 @@ def connected(
 ) -> tuple[SimTransport, SimTransport]:
     """Both ends of a new connection: the caller's and the answerer's."""
     name = f"#{number} {caller.host}:{local[1]}-{answerer.host}:{remote[1]}"
-    near = SimTransport(field, caller, name, local, remote)
-    far = SimTransport(field, answerer, name, remote, local)
+    near = SimTransport(field, caller, name, local, remote, answerer)
+    far = SimTransport(field, answerer, name, remote, local, caller)
     near.out, far.out = Cable(field, near, far), Cable(field, far, near)
     return near, far

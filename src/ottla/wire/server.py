@@ -26,6 +26,7 @@ _log = logging.getLogger("ottla.wire")
 
 SCRATCH_BYTES: Final = 64 * 1024
 CHUNK_BYTES: Final = 256 * 1024  # how much of a file is read and handed to the transport at once
+JOIN_BYTES: Final = 16 * 1024  # up to here copying is cheaper than another buffer in the transport
 MAX_OVERLAPPING: Final = 1024
 STALL_SECONDS: Final = 30.0
 _LOOK_AT_CLOCK: Final = 16  # requests
@@ -313,8 +314,14 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _write_out(self) -> None:
         out, self._out = self._out, []
-        if self._transport is not None:
-            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if self._transport is None:
+            return
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif len(out) < 8 and sum(map(len, out)) > JOIN_BYTES:
+            self._transport.writelines(out)
+        else:
+            self._transport.write(b"".join(out))
 
     def _send(self, parts: list[Part]) -> None:
         self._stream.extend(parts)
@@ -349,7 +356,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._stream[0] = FileRange(part.file, part.position + len(data), part.size - len(data))
         self._out.append(data)
-        self._write_out()
+        if len(data) > JOIN_BYTES:
+            self._write_out()
 
     def _read_cold(self, part: FileRange, size: int) -> None:
         self._reading_file = True

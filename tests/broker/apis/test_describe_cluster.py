@@ -40,7 +40,9 @@ def test_controllers_are_not_told_on_a_brokers_listener(address: str) -> None:
 
 
 def test_librdkafka_describes_the_cluster(node: RunningNode) -> None:
-    described = AdminClient({"bootstrap.servers": node.address}).describe_cluster().result(10)
+    admin = AdminClient({"bootstrap.servers": node.address})
+
+    described = admin.describe_cluster().result(10)
 
     assert described.cluster_id == node.node.cluster_id
     assert [broker.id for broker in described.nodes] == [1]

@@ -8,10 +8,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.broker.apis.asking import LIST_OFFSETS, PRODUCE, ask, list_offset
 
+from ottla.env.disk import PosixFile
 from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition as Key
+from ottla.record.batch import Codec
 from ottla.record.builder import build_batch
-from ottla.record.compression import Codec
 from ottla.record.records import Record
 from ottla.testing.node import RunningNode
 
@@ -63,6 +64,29 @@ def test_a_large_batch_is_searched_elsewhere(address: str, new_topic: Callable[.
     produce(address, topic, [T0 + number for number in range(3000)])
 
     assert found(list_offset(address, topic, T0 + 2345)) == (2345, T0 + 2345, 0)
+
+
+def test_what_is_not_in_memory_is_read_in_the_background(
+    address: str, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(index_interval_bytes="0")
+    for number in range(20):
+        produce(address, topic, [T0 + number])
+    warm: set[tuple[str, int]] = set()
+    read_cold, read_warm = PosixFile.pread, PosixFile.pread_nowait
+
+    def pread(file: PosixFile, size: int, position: int) -> bytes:
+        warm.add((file.path, position))
+        return read_cold(file, size, position)
+
+    def pread_nowait(file: PosixFile, size: int, position: int) -> bytes | bytearray | None:
+        return read_warm(file, size, position) if (file.path, position) in warm else None
+
+    monkeypatch.setattr(PosixFile, "pread", pread)
+    monkeypatch.setattr(PosixFile, "pread_nowait", pread_nowait)
+
+    assert found(list_offset(address, topic, T0 + 13)) == (13, T0 + 13, 0)
+    assert warm
 
 
 def test_the_record_with_the_largest_time_is_the_first_of_them(address: str, new_topic: Callable[..., str]) -> None:

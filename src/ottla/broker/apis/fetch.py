@@ -33,10 +33,11 @@ _NONE: Final = ErrorCode.none
 _SIZE_CORRELATION: Final = Struct(">ii")
 _I32: Final = Struct(">i")
 _HEAD: Final = Struct(">ihi")  # throttle time, error, session id
-_ROW: Final = Struct(">ihqqq")
 _ROW_OF_4: Final = Struct(">ihqq")
+_ROW_OF_12: Final = Struct(">ihqqqBi")  # with null for aborted transactions
 _TWO_I64: Final = Struct(">qq")
 _EPOCH_END: Final = Struct(">iq")
+_NO_REPLICA: Final = -1  # no other replica is preferred for reading
 _MAX_WARMINGS: Final = 64  # after so many reads that were not in memory, an answer goes out with what it has
 
 Key = tuple[object, int]  # topic name or id, as the version has it, and partition
@@ -54,7 +55,7 @@ def handle(context: Context, body: memoryview) -> Message | Later:
     try:
         session = _session(context, request, wanted, forgotten)
     except SessionError as error:
-        return _Answer(version, context.header.correlation_id).write(error.code, 0, [])
+        return _write(version, context.header.correlation_id, error.code, 0, [])
     return _Fetch(context, request, session, wanted).start()
 
 
@@ -117,6 +118,7 @@ class _Fetch:
         self._later: Later | None = None
         self._warmings = 0
         self._check_is_due = False
+        self._targets: list[tuple[Key, Wanted, Partition | ErrorCode]] | None = None
         self._counted: list[tuple[Partition, int]] = []  # what waits, and how much had been appended when it began
         self._have = 0
 
@@ -128,23 +130,26 @@ class _Fetch:
         if self._is_enough(rows):
             return self._answer(rows)
         self._later = Later(cancel=self._cancel)
-        self._wait(rows)
+        self._wait()
         return self._later
 
     # -- reading
 
     def _read(self) -> list[Row] | None:
         """All partitions in their order, within the limits; None if something is being read into memory first."""
+        targets = self._targets
+        if targets is None:
+            targets = self._targets = [(key, wanted, self._find(key)) for key, wanted in self._wanted.items()]
+        self._have = 0
         rows, left = [], self._max_bytes
-        for key, wanted in self._wanted.items():
-            partition = self._find(key)
+        for key, wanted, partition in targets:
             if isinstance(partition, ErrorCode):
                 rows.append(Row(key, Fetched(partition)))
                 continue
             try:
                 fetched = partition.fetch(
                     wanted.offset,
-                    min(wanted.max_bytes, max(left, 0)),
+                    min(wanted.max_bytes, left),
                     self._isolation,
                     wanted.current_leader_epoch,
                     wanted.last_fetched_epoch,
@@ -157,9 +162,9 @@ class _Fetch:
                     _NONE, partition.high_watermark, partition.last_stable_offset, partition.log.start_offset
                 )
             if fetched.data is not None:
-                left -= fetched.data.size
+                left = max(left - fetched.data.size, 0)
+                self._have += fetched.data.size
             rows.append(Row(key, fetched))
-        self._have = self._max_bytes - left
         return rows
 
     def _find(self, key: Key) -> Partition | ErrorCode:
@@ -195,7 +200,7 @@ class _Fetch:
         if self._is_enough(rows):
             self._later.complete(self._answer(rows))
         else:
-            self._wait(rows)
+            self._wait()
 
     # -- waiting
 
@@ -204,14 +209,14 @@ class _Fetch:
             self._max_wait_ms <= 0
             or not rows
             or self._have >= self._min_bytes
-            or any(row.fetched.code is not _NONE or row.fetched.diverging is not None for row in rows)
+            or any([row.fetched.code is not _NONE or row.fetched.diverging is not None for row in rows])
         )
 
-    def _wait(self, rows: list[Row]) -> None:
-        found = [self._find(row.key) for row in rows]
-        partitions = [partition for partition in found if isinstance(partition, Partition)]
+    def _wait(self) -> None:
+        assert self._targets is not None
+        partitions = [target[2] for target in self._targets if isinstance(target[2], Partition)]
         self._counted = [(partition, partition.bytes_appended) for partition in partitions]
-        self._node.waiting.enter(self, (partition.key for partition in partitions), self._max_wait_ms)
+        self._node.waiting.enter(self, [partition.key for partition in partitions], self._max_wait_ms)
 
     def touched(self, key: Hashable) -> None:
         if not self._check_is_due:  # once a turn of the loop, however many batches come in it
@@ -222,10 +227,12 @@ class _Fetch:
         self._check_is_due = False
         if self._later is None or self._later.done:
             return
-        new = sum(partition.bytes_appended - before for partition, before in self._counted)
-        led = all(partition.is_leader for partition, _ in self._counted)
-        if led and self._have + new < self._min_bytes:
-            return
+        if not all([partition.is_leader for partition, _ in self._counted]):
+            self._targets = None  # deleted, perhaps made anew: to be looked up again
+        elif self._min_bytes > 1:
+            new = sum([partition.bytes_appended - before for partition, before in self._counted])
+            if self._have + new < self._min_bytes:
+                return
         rows = self._read()
         if rows is not None and self._is_enough(rows) and self._node.waiting.leave(self):
             self._later.complete(self._answer(rows))
@@ -245,7 +252,7 @@ class _Fetch:
             rows = self._note(session, rows)
         header = self._context.header
         session_id = session.id if session is not None and session.wanted else 0
-        return _Answer(header.version, header.correlation_id).write(_NONE, session_id, rows)
+        return _write(header.version, header.correlation_id, _NONE, session_id, rows)
 
     def _note(self, session: Session, rows: list[Row]) -> list[Row]:
         """Leaves out, in later answers of a session, partitions of which there is nothing new to say."""
@@ -266,87 +273,80 @@ class _Fetch:
         return news
 
 
-class _Answer:
-    """The bytes of an answer: parts of the frame, and ranges of files between them."""
-
-    def __init__(self, version: int, correlation_id: int) -> None:
-        self._version = version
-        self._correlation_id = correlation_id
-        self._parts: list[Part] = []
-        self._pending: list[bytes] = []
-        self._size = 4  # the correlation id
-
-    def _put(self, data: bytes) -> None:
-        self._pending.append(data)
-        self._size += len(data)
-
-    def write(self, code: ErrorCode, session_id: int, rows: list[Row]) -> Message:
-        version = self._version
-        flexible = version >= _FLEXIBLE
-        if flexible:
-            self._put(b"\x00")
-        self._put(_HEAD.pack(0, code, session_id) if version >= 7 else b"\x00\x00\x00\x00")
-        topics: dict[object, list[Row]] = {}
-        for row in rows:
-            topics.setdefault(row.key[0], []).append(row)
-        self._put(self._count(len(topics)))
-        for name, topic_rows in topics.items():
-            self._put(self._topic(name))
-            self._put(self._count(len(topic_rows)))
-            for row in topic_rows:
-                self._row(row)
-            if flexible:
-                self._put(b"\x00")
-        if flexible:
-            self._put(b"\x00")
-        head = _SIZE_CORRELATION.pack(self._size, self._correlation_id)
-        if not self._parts:
-            return head + b"".join(self._pending)
-        if self._pending:
-            self._parts.append(b"".join(self._pending))
-        first = self._parts[0]
-        assert isinstance(first, bytes)
-        self._parts[0] = head + first
-        return self._parts
-
-    def _count(self, count: int) -> bytes:
-        return uvarint(count + 1) if self._version >= _FLEXIBLE else _I32.pack(count)
-
-    def _topic(self, name: object) -> bytes:
-        if self._version >= _TOPIC_IDS:
-            return name.bytes if isinstance(name, UUID) else bytes(16)
-        encoded = str(name).encode()
-        return (uvarint(len(encoded) + 1) if self._version >= _FLEXIBLE else len(encoded).to_bytes(2, "big")) + encoded
-
-    def _row(self, row: Row) -> None:
-        version, fetched = self._version, row.fetched
-        flexible = version >= _FLEXIBLE
-        fields = (row.key[1], fetched.code, fetched.high_watermark, fetched.last_stable_offset)
-        self._put(_ROW.pack(*fields, fetched.start_offset) if version >= 5 else _ROW_OF_4.pack(*fields))
-        self._aborted(fetched)
-        if version >= 11:
-            self._put(b"\xff\xff\xff\xff")  # no preferred read replica
-        size = fetched.data.size if fetched.data is not None else 0
-        self._put(uvarint(size + 1) if flexible else _I32.pack(size))
-        if fetched.data is not None:
-            self._parts.append(b"".join(self._pending))
-            self._pending.clear()
-            self._parts.append(FileRange(fetched.data.file, fetched.data.position, size))
-            self._size += size
-        if flexible:
-            if fetched.diverging is None:
-                self._put(b"\x00")
+def _write(version: int, correlation_id: int, code: ErrorCode, session_id: int, rows: list[Row]) -> Message:
+    """The whole frame: bytes, and ranges of files between them."""
+    flexible = version >= _FLEXIBLE
+    parts: list[Part] = []
+    pending: list[bytes] = [b"\x00"] if flexible else []
+    pending.append(_HEAD.pack(0, code, session_id) if version >= 7 else b"\x00\x00\x00\x00")
+    size = 4  # the correlation id
+    topics: dict[object, list[Row]] = {}
+    for row in rows:
+        topics.setdefault(row.key[0], []).append(row)
+    pending.append(_count(len(topics), flexible))
+    for name, topic_rows in topics.items():
+        pending.append(_topic(name, version))
+        pending.append(_count(len(topic_rows), flexible))
+        for row in topic_rows:
+            fetched = row.fetched
+            pending.append(_row_head(version, row))
+            data = fetched.data
+            if data is not None:
+                pending.append(uvarint(data.size + 1) if flexible else _I32.pack(data.size))
+                parts.append(b"".join(pending))
+                pending.clear()
+                parts.append(FileRange(data.file, data.position, data.size))
+                size += data.size
             else:
-                self._put(b"\x01\x00\x0d" + _EPOCH_END.pack(*fetched.diverging) + b"\x00")
+                pending.append(b"\x01" if flexible else b"\x00\x00\x00\x00")
+            if flexible:
+                end = fetched.diverging
+                pending.append(b"\x00" if end is None else b"\x01\x00\x0d" + _EPOCH_END.pack(*end) + b"\x00")
+        if flexible:
+            pending.append(b"\x00")
+    if flexible:
+        pending.append(b"\x00")
+    last = b"".join(pending)
+    size += len(last) + sum([len(part) for part in parts if isinstance(part, bytes)])
+    head = _SIZE_CORRELATION.pack(size, correlation_id)
+    if not parts:
+        return head + last
+    first = parts[0]
+    assert isinstance(first, bytes)
+    parts[0] = head + first
+    if last:
+        parts.append(last)
+    return parts
 
-    def _aborted(self, fetched: Fetched) -> None:
-        flexible = self._version >= _FLEXIBLE
-        if fetched.aborted is None:
-            self._put(b"\x00" if flexible else b"\xff\xff\xff\xff")
-            return
-        self._put(self._count(len(fetched.aborted)))
-        for txn in fetched.aborted:
-            self._put(_TWO_I64.pack(txn.producer_id, txn.first_offset) + (b"\x00" if flexible else b""))
+
+def _count(count: int, flexible: bool) -> bytes:
+    return uvarint(count + 1) if flexible else _I32.pack(count)
+
+
+def _topic(name: object, version: int) -> bytes:
+    if version >= _TOPIC_IDS:
+        return name.bytes if isinstance(name, UUID) else bytes(16)
+    encoded = str(name).encode()
+    return (uvarint(len(encoded) + 1) if version >= _FLEXIBLE else len(encoded).to_bytes(2, "big")) + encoded
+
+
+def _row_head(version: int, row: Row) -> bytes:
+    """All of a partition's answer that comes before its records."""
+    code, high_watermark, last_stable_offset, start_offset, _, aborted, _ = row.fetched
+    number = row.key[1]
+    if aborted is None and version >= _FLEXIBLE:
+        return _ROW_OF_12.pack(number, code, high_watermark, last_stable_offset, start_offset, 0, _NO_REPLICA)
+    fixed = _ROW_OF_4.pack(number, code, high_watermark, last_stable_offset)
+    if version >= 5:
+        fixed += start_offset.to_bytes(8, "big", signed=True)
+    flexible = version >= _FLEXIBLE
+    if aborted is None:
+        fixed += b"\xff\xff\xff\xff"
+    else:
+        fixed += _count(len(aborted), flexible)
+        tags = b"\x00" if flexible else b""
+        fixed += b"".join([_TWO_I64.pack(txn.producer_id, txn.first_offset) + tags for txn in aborted])
+    return fixed + _I32.pack(_NO_REPLICA) if version >= 11 else fixed
 
 
 API: Final = Api(1, "Fetch", oldest=4, newest=18, handle_raw=handle)

@@ -1,0 +1,131 @@
+"""Reading from a row of segments: where the batches from an offset on lie, and which transactions were aborted."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ottla.env.ports import File
+from ottla.log.rebuild import rebuild_indexes
+from ottla.log.segment import CorruptIndex, DamagedLog, Place, Segment
+from ottla.log.txn_index import AbortedTxn
+from ottla.log.unsynced import Unsynced
+from ottla.model.config.topic import LogConfig
+
+_log = logging.getLogger("ottla.log")
+
+
+class LogRead(NamedTuple):
+    """A range of a segment's file; at its start a batch begins, at its end one may be cut."""
+
+    file: File
+    position: int
+    size: int
+
+
+class OffsetOutOfRange(Exception):
+    pass
+
+
+class ReadableLog:
+    """The part of a log that readers use; `_bases` are the base offsets of `segments`."""
+
+    def __init__(
+        self, config: LogConfig, segments: list[Segment], start_offset: int, end_offset: int, unsynced: Unsynced
+    ) -> None:
+        self.config = config
+        self.segments = segments
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self._bases = [segment.base_offset for segment in segments]
+        self._unsynced = unsynced
+        self._hopeless: set[int] = set()  # segments whose indexes are no better for being rebuilt
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    def segment_for(self, offset: int) -> int:
+        """Position in `segments` of the one that an offset belongs to."""
+        return max(bisect_right(self._bases, offset) - 1, 0)
+
+    def read(self, offset: int, max_bytes: int, upper_offset: int, *, at_least_one: bool) -> LogRead | None:
+        """Batches from `offset` up to, not including, `upper_offset`; None if there are none to give.
+
+        Raises OffsetOutOfRange, NotInMemory where a header must come from the disk first, and DamagedLog.
+        """
+        if offset < self.start_offset or offset > self.end_offset:
+            raise OffsetOutOfRange
+        if offset >= upper_offset:
+            return None
+        for number in range(self.segment_for(offset), len(self.segments)):
+            segment = self.segments[number]
+            if segment.base_offset >= upper_offset:
+                return None
+            if offset == segment.boundary[0] and upper_offset == self.end_offset:
+                position, size = segment.boundary[1], segment.size - segment.boundary[1]
+                if 0 < size <= max_bytes:  # all that came since someone last read to the end
+                    segment.boundary = (self.end_offset, segment.size)
+                    return LogRead(segment.file_for(), position, size)
+            place = self._find(segment, offset)
+            if place is None:
+                continue  # compaction left nothing at or after the offset in this segment
+            end = segment.size
+            is_last = number + 1 == len(self.segments)
+            if upper_offset < (self.end_offset if is_last else self._bases[number + 1]):
+                limit = self._find(segment, upper_offset)
+                end = limit.position if limit is not None else end
+            if place.position >= end:
+                return None
+            size = min(max(max_bytes, place.size if at_least_one else 0), end - place.position)
+            if size <= 0:
+                return None
+            if is_last and place.position + size == segment.size:
+                segment.boundary = (self.end_offset, segment.size)
+            return LogRead(segment.file_for(), place.position, size)
+        return None
+
+    def _find(self, segment: Segment, offset: int) -> Place | None:
+        return self.with_sound_indexes(segment, lambda: segment.find(offset))
+
+    def with_sound_indexes(self, segment: Segment, search: Callable[[], Place | None]) -> Place | None:
+        try:
+            return search()
+        except CorruptIndex as error:
+            if segment.base_offset in self._hopeless:
+                raise DamagedLog(str(error)) from error
+            _log.warning("%s; rebuilding the indexes of this segment", error)
+            rebuild_indexes(segment, self.config)
+            for index in (segment.offset_index, segment.time_index):
+                self._unsynced.file_replaced(index.entries.path)
+        try:
+            return search()
+        except CorruptIndex as error:
+            self._hopeless.add(segment.base_offset)
+            raise DamagedLog(str(error)) from error
+
+    def aborted_between(self, first: int, end: int) -> list[AbortedTxn]:
+        """Aborted transactions that touch a range of offsets, for a reader of committed data."""
+        found: list[AbortedTxn] = []
+        for segment in self.segments[self.segment_for(first) :]:
+            for txn in segment.txn_index.aborted:
+                if txn.last_offset >= first and txn.first_offset < end:
+                    found.append(txn)
+                if txn.last_stable_offset >= end:
+                    return found
+        return found
+
+    def batches_from(self, offset: int) -> Iterator[bytes]:
+        """Whole batches from an offset to the end, by blocking reads: for loading and tools, not for serving."""
+        for segment in self.segments[self.segment_for(offset) :]:
+            position = 0
+            while (header := segment.header_at(position)) is not None:
+                if header.last_offset >= offset:
+                    yield segment.file_for().pread(header.size, position)
+                position += header.size

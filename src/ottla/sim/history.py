@@ -1,0 +1,156 @@
+"""What happened in a simulated run, as seen from outside the node: what clients sent, were told and read, and what lay
+on the disk when a life of the node began and ended. sim/checkers.py judges it.
+
+A life is one incarnation of the node's host. Whatever a client learns is noted for the life that its connection led to,
+since an answer may arrive when that life is over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from ottla.sim.log_files import PartitionId, StoredLog
+
+Identity = tuple[int, int, int]
+"""Producer id, epoch and sequence; all -1 for a record without."""
+NO_IDENTITY: Identity = (-1, -1, -1)
+
+
+class Witness(NamedTuple):
+    """Somebody saw this value."""
+
+    value: bytes
+    who: str
+    at: float
+
+
+@dataclass(slots=True)
+class Sent:
+    """One record that a client has sent, perhaps many times."""
+
+    attempts: int = 0
+    identities: set[Identity] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Death:
+    at: float
+    is_power_loss: bool
+    is_clean: bool
+    """After a clean stop had come to its end."""
+    logs: dict[PartitionId, StoredLog]
+    sure: dict[PartitionId, int]
+    """Where the part of a log ends that is on the platter for certain."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """What a node had found and put in order when it began to listen."""
+
+    at: float
+    cluster_id: str
+    topics: dict[UUID, str]
+    logs: dict[PartitionId, StoredLog]
+    ends: dict[PartitionId, int]
+    """The end offsets that the node believes in."""
+
+
+@dataclass(slots=True)
+class Life:
+    number: int
+    opened: Opened | None = None
+    deaths: list[Death] = field(default_factory=list)
+    acked: dict[PartitionId, dict[int, Witness]] = field(default_factory=dict)
+    read: dict[PartitionId, dict[int, Witness]] = field(default_factory=dict)
+    seen_topics: dict[UUID, str] = field(default_factory=dict)
+    """Topics that clients were told of: their creation was acknowledged, or they stood in an answer to Metadata."""
+
+
+@dataclass(slots=True)
+class TopicStory:
+    name: str
+    id: UUID
+    partitions: int
+    synced: bool
+    """flush.messages=1: what is acknowledged, or shown to a consumer, survives a loss of power."""
+    delete_asked_at: float | None = None
+    deleted_in_life: int | None = None
+
+
+class History:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+        self.lives: dict[int, Life] = {}
+        self.topics: dict[UUID, TopicStory] = {}
+        self.sent: dict[PartitionId, dict[bytes, Sent]] = {}
+        self.starts: dict[PartitionId, int] = {}
+        """The highest start of a log that anybody was told: retention has removed what lies below."""
+        self.producer_ids: dict[int, str] = {}
+        self.power_losses: list[float] = []
+        self.violations: list[str] = []
+        self.counts: Counter[str] = Counter()
+        """How often what happened: a run in which nothing did proves nothing."""
+
+    def life(self, number: int) -> Life:
+        if number not in self.lives:
+            self.lives[number] = Life(number)
+        return self.lives[number]
+
+    def complain(self, text: str) -> None:
+        self.violations.append(f"at {self.now():.3f} s: {text}")
+
+    def name(self, partition: PartitionId) -> str:
+        story = self.topics.get(partition.topic_id)
+        return f"{story.name if story else partition.topic_id}-{partition.partition}"
+
+    # -- what clients do and learn
+
+    def made(self, life: int, name: str, topic_id: UUID, partitions: int, *, synced: bool) -> None:
+        """A topic is known to exist: it was created, or an answer to Metadata has it."""
+        self.topics.setdefault(topic_id, TopicStory(name, topic_id, partitions, synced))
+        self.life(life).seen_topics[topic_id] = name
+
+    def sends(self, partition: PartitionId, values: Iterable[bytes], first: Identity = NO_IDENTITY) -> None:
+        sent = self.sent.setdefault(partition, {})
+        producer_id, epoch, sequence = first
+        for number, value in enumerate(values):
+            record = sent.setdefault(value, Sent())
+            record.attempts += 1
+            record.identities.add((producer_id, epoch, sequence + number) if producer_id >= 0 else NO_IDENTITY)
+
+    def acknowledged(
+        self, life: int, partition: PartitionId, base_offset: int, values: Iterable[bytes], who: str
+    ) -> None:
+        self.counts["acknowledged batches"] += 1
+        self._witness(self.life(life).acked.setdefault(partition, {}), partition, base_offset, values, who)
+
+    def reads(self, life: int, partition: PartitionId, offset: int, value: bytes, who: str) -> None:
+        self._witness(self.life(life).read.setdefault(partition, {}), partition, offset, (value,), who)
+
+    def _witness(
+        self, seen: dict[int, Witness], partition: PartitionId, offset: int, values: Iterable[bytes], who: str
+    ) -> None:
+        for number, value in enumerate(values, offset):
+            before = seen.setdefault(number, Witness(value, who, self.now()))
+            if before.value != value:
+                self.complain(
+                    f"{who} got {short(value)} at offset {number} of {self.name(partition)}, where {before.who} had "
+                    f"got {short(before.value)} at {before.at:.3f} s in the same life of the node"
+                )
+
+    def starts_at(self, partition: PartitionId, offset: int) -> None:
+        self.starts[partition] = max(offset, self.starts.get(partition, 0))
+
+    def gives_producer_id(self, producer_id: int, who: str) -> None:
+        if producer_id in self.producer_ids:
+            self.complain(f"producer id {producer_id} was given to {self.producer_ids[producer_id]} and to {who}")
+        self.producer_ids[producer_id] = who
+
+
+def short(value: bytes) -> str:
+    """Values begin with a name of their own; what follows is padding."""
+    return value.partition(b" ")[0].decode(errors="replace")

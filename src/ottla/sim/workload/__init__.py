@@ -1,0 +1,1 @@
+"""Clients of a simulated node: producers, consumers, and whoever makes and deletes topics. All they learn is noted."""
