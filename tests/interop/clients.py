@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
-
-from kafka.codec import has_snappy as kafka_python_has_snappy
 
 WITHIN_S: Final = 20.0
 
@@ -174,7 +173,7 @@ class Confluent:
 
 class KafkaPython:
     name = "kafka-python"
-    codecs = ("none", "gzip", "lz4", "zstd", *(("snappy",) if kafka_python_has_snappy() else ()))
+    codecs = ("none", "gzip", "lz4", "zstd", *(("snappy",) if find_spec("snappy") else ()))
 
     def produce(
         self, address: str, topic: str, records: Iterable[Sent], *, acks: int = -1, codec: str = "none",

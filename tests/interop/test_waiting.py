@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from statistics import median
@@ -10,9 +9,9 @@ from statistics import median
 import psutil
 import pytest
 from tests.interop.conftest import NewTopic
+from tests.interop.raw import FETCH, Raw, fetch_values, frame
 
 from ottla.testing.process import NodeProcess, running_process
-from ottla.wire import codec
 
 
 def test_a_waiting_consumer_gets_a_record_at_once(node: NodeProcess, new_topic: NewTopic) -> None:
@@ -41,41 +40,45 @@ def test_a_waiting_consumer_gets_a_record_at_once(node: NodeProcess, new_topic: 
 
 def test_a_fetch_waits_for_min_bytes_or_for_its_time(node: NodeProcess, new_topic: NewTopic) -> None:
     topic = new_topic()
-    with socket.create_connection(("127.0.0.1", node.port), timeout=10) as client:
+    with Raw(node.port) as raw:
+
+        def fetch(max_wait_ms: int, min_bytes: int) -> tuple[float, int]:
+            """How long it took, and how much came."""
+            began = time.monotonic()
+            values = fetch_values({(topic, 0): 0}, max_wait_ms=max_wait_ms, min_bytes=min_bytes)
+            (answered,) = raw.ask(FETCH, 11, **values).responses
+            return time.monotonic() - began, len(answered.partitions[0].records or b"")
+
         # nothing comes: the answer comes when the wait is over
-        began = time.monotonic()
-        fetch(client, topic, max_wait_ms=300, min_bytes=1)
-        assert 0.29 <= time.monotonic() - began < 2
+        took, size = fetch(300, 1)
+        assert 0.29 <= took < 2 and not size
         # too little comes: the same
         threading.Timer(0.1, produce, (node.address, topic, 100)).start()
-        began = time.monotonic()
-        fetch(client, topic, max_wait_ms=600, min_bytes=5000)
-        assert 0.59 <= time.monotonic() - began < 2
+        took, size = fetch(600, 5000)
+        assert 0.59 <= took < 2 and size > 100
         # enough comes, in pieces: the answer comes before its time
         for delay in (0.1, 0.2, 0.3):
             threading.Timer(delay, produce, (node.address, topic, 2000)).start()
-        began = time.monotonic()
-        answer = fetch(client, topic, max_wait_ms=8000, min_bytes=5000)
-        assert 0.2 <= time.monotonic() - began < 4
-        assert len(answer) > 5000
+        took, size = fetch(8000, 5000)
+        assert 0.2 <= took < 4 and size > 5000
 
 
 def test_fifty_waiting_consumers_cost_an_idle_node_next_to_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
     with running_process(tmp_path_factory.mktemp("idle"), num_partitions=4) as node:
         produce(node.address, "watched", 10, partitions=4)
         process = psutil.Process(node.pid)
-        connections = [socket.create_connection(("127.0.0.1", node.port)) for _ in range(50)]
+        waits = fetch_values({("watched", number): 1 for number in range(4)}, max_wait_ms=60_000)
+        connections = [Raw(node.port) for _ in range(50)]
         try:
-            frames = [fetch_frame("watched", 10_000, 1_000_000, partitions=4, offset=1) for _ in connections]
-            for connection, frame in zip(connections, frames, strict=True):
-                connection.sendall(frame)
+            for connection in connections:
+                connection.send(frame(FETCH, 11, **waits))
             time.sleep(0.5)  # all have been taken in
             before, began = cpu(process), time.monotonic()
             time.sleep(3)
             used, took = cpu(process) - before, time.monotonic() - began
         finally:
             for connection in connections:
-                connection.close()
+                connection.socket.close()
         assert used / took < 0.05, f"{used:.2f} s of CPU in {took:.1f} s of idling"
 
 
@@ -85,10 +88,12 @@ def test_long_polls_end_with_their_connection(tmp_path_factory: pytest.TempPathF
         produce(node.address, "watched", 10)
         process = psutil.Process(node.pid)
 
+        waits = frame(FETCH, 11, **fetch_values({("watched", 0): 1}, max_wait_ms=600_000))
+
         def come_and_go(times: int) -> None:
             for _ in range(times):
-                with socket.create_connection(("127.0.0.1", node.port)) as connection:
-                    connection.sendall(fetch_frame("watched", 600_000, 1_000_000, offset=1))
+                with Raw(node.port) as connection:
+                    connection.send(waits)
                     time.sleep(0.0005)
 
         come_and_go(300)
@@ -112,49 +117,3 @@ def produce(address: str, topic: str, size: int, partitions: int = 1) -> None:
     for partition in range(partitions):
         producer.produce(topic, b"x" * size, partition=partition)
     producer.flush(10)
-
-
-def fetch_frame(topic: str, max_wait_ms: int, min_bytes: int, partitions: int = 1, offset: int = 0) -> bytes:
-    from datetime import timedelta
-
-    from kio.schema.fetch.v11 import request as schema
-    from kio.static.primitive import i16, i32, i64
-
-    entity = schema.FetchRequest(
-        max_wait=timedelta(milliseconds=max_wait_ms),  # type: ignore[arg-type]
-        min_bytes=i32(min_bytes),
-        max_bytes=i32(50_000_000),
-        isolation_level=i16(0),  # type: ignore[arg-type]
-        session_id=i32(0),
-        session_epoch=i32(-1),
-        topics=(
-            schema.FetchTopic(
-                topic=topic,  # type: ignore[arg-type]
-                partitions=tuple(
-                    schema.FetchPartition(
-                        partition=i32(number), fetch_offset=i64(offset), partition_max_bytes=i32(1_000_000)
-                    )
-                    for number in range(partitions)
-                ),
-            ),
-        ),
-        forgotten_topics_data=(),
-        rack_id="",
-    )
-    body = codec.request_header(1, 11, 7, "waiter") + codec.encode_request(entity)
-    return len(body).to_bytes(4, "big") + body
-
-
-def fetch(connection: socket.socket, topic: str, max_wait_ms: int, min_bytes: int) -> bytes:
-    connection.sendall(fetch_frame(topic, max_wait_ms, min_bytes))
-    size = int.from_bytes(receive(connection, 4), "big")
-    return receive(connection, size)
-
-
-def receive(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        piece = connection.recv(size - len(data))
-        assert piece, "the node closed the connection"
-        data += piece
-    return data

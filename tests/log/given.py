@@ -1,4 +1,4 @@
-"""What the tests of the log start from: a simulated machine, logs and batches, and oracles that read files by brute force."""
+"""What the tests of the log start from: a simulated machine, logs, batches, and oracles that read by brute force."""
 
 from __future__ import annotations
 
@@ -194,9 +194,11 @@ class Machine:
     # -- a manager
 
     def manager(
-        self, known: dict[TopicPartition, tuple[UUID, LogConfig]], high_watermark: Callable[[TopicPartition], int | None] | None = None,
+        self,
+        known: dict[TopicPartition, tuple[UUID, LogConfig]],
+        high_watermark: Callable[[TopicPartition], int | None] | None = None,
         **intervals: int,
-    ) -> LogManager:  # fmt: skip
+    ) -> LogManager:
         """Loads the log dir; unless told otherwise everything is committed."""
         times = {
             "retention_check_ms": 300_000,

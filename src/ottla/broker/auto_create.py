@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Final
 
-from ottla.broker.per_node import PerNode
 from ottla.env.tasks import Tasks
 from ottla.metadata.controller.requests import CreateTopics, NewTopic
 from ottla.metadata.controller_port import ControllerPort
@@ -44,5 +42,5 @@ class AutoCreate:
             if topic.error.code not in (ErrorCode.none, ErrorCode.topic_already_exists):
                 _log.warning("%s could not be created on a client's first use: %s", topic.name, topic.error.message)
 
-
-AUTO_CREATE: Final = PerNode(lambda node: AutoCreate(node.controller))
+    async def stop(self) -> None:
+        await self._tasks.stop()

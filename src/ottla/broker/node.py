@@ -12,9 +12,12 @@ import socket
 from typing import Final
 from uuid import UUID
 
+from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.apis.registry import ALL
+from ottla.broker.auto_create import AutoCreate
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.env.loop_lag import LoopLag
 from ottla.env.ports import Env, Listener
@@ -58,6 +61,7 @@ class Node:
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, env.random.below
         )
+        self.metadata_answers = AnswerCache()
         self.dispatcher = Dispatcher(self, ALL)
         self._listeners: list[Listener] = []
         self._started = False
@@ -66,6 +70,8 @@ class Node:
     timers: TimerWheel
     waiting: WaitingRoom
     controller: ControllerPort
+    producer_ids: ProducerIds
+    auto_create: AutoCreate
     logs: LogManager
     replicas: Replicas
     _controller: LocalController
@@ -136,6 +142,8 @@ class Node:
         )
         records = bootstrap.load(env.disk, config.metadata_log_dir) or bootstrap_records()
         self.controller = self._controller = LocalController(env, raft, settings, records)
+        self.producer_ids = ProducerIds(self.controller, config.node_id, lambda: self.broker_epoch)
+        self.auto_create = AutoCreate(self.controller)
         await self._controller.start()
 
     def _metadata_failed(self, error: BaseException) -> None:
@@ -219,6 +227,8 @@ class Node:
         for connection in list(self._connections.connections):
             connection.close()
         await self.dispatcher.stop()
+        await self.auto_create.stop()
+        self.producer_ids.stop()
         self.loop_lag.stop()
         self.timers.close()
         await self.logs.stop(self.broker_epoch)

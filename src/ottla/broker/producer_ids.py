@@ -5,16 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
-from weakref import proxy
+from typing import Final
 
-from ottla.broker.per_node import PerNode
 from ottla.metadata.controller.requests import AllocateProducerIds
 from ottla.metadata.controller_port import ControllerPort
 from ottla.model.errors import KafkaError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 _log = logging.getLogger("ottla.broker")
 _ASK_AHEAD: Final = 10  # the next block is asked for when only one in so many ids is left
@@ -67,10 +62,6 @@ class ProducerIds:
             level = logging.WARNING if isinstance(error, KafkaError) else logging.ERROR
             _log.log(level, "the controller gave no producer ids: %s", error)
 
-
-def _of(node: Node) -> ProducerIds:
-    here = proxy(node)
-    return ProducerIds(node.controller, node.config.node_id, lambda: int(here.broker_epoch))
-
-
-PRODUCER_IDS: Final = PerNode(_of)
+    def stop(self) -> None:
+        if self._next_block is not None:
+            self._next_block.cancel()

@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -23,10 +24,15 @@ class PoolExecutor:
         return asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *args, **kwargs))
 
     def compute(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
-        if self._processes is None:
-            # spawn: a fork would carry over the loop, its sockets and whatever lock a thread holds
-            self._processes = ProcessPoolExecutor(self._process_count, multiprocessing.get_context("spawn"))
-        return asyncio.get_running_loop().run_in_executor(self._processes, partial(function, *args, **kwargs))
+        loop, job = asyncio.get_running_loop(), partial(function, *args, **kwargs)
+        if self._processes is not None:
+            try:
+                return loop.run_in_executor(self._processes, job)
+            except BrokenProcessPool:  # a worker was killed, perhaps for its memory; the job that killed it has failed
+                self._processes.shutdown(wait=False)
+        # spawn: a fork would carry over the loop, its sockets and whatever lock a thread holds
+        self._processes = ProcessPoolExecutor(self._process_count, multiprocessing.get_context("spawn"))
+        return loop.run_in_executor(self._processes, job)
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)

@@ -274,7 +274,7 @@ class Partition:
 
     def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """What a client believes against what is so; -1 means it does not say."""
-        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
             return _epoch_error(current_leader_epoch, self.leader_epoch)
         return _NONE if self.is_leader else ErrorCode.not_leader_or_follower
 

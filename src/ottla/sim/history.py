@@ -90,7 +90,8 @@ class History:
         self.starts: dict[PartitionId, int] = {}
         """The highest start of a log that anybody was told: retention has removed what lies below."""
         self.producer_ids: dict[int, str] = {}
-        self.power_losses: list[float] = []
+        self.power_losses: list[int] = []
+        """The lives that ended, or after whose end the machine was left, without power."""
         self.violations: list[str] = []
         self.counts: Counter[str] = Counter()
         """How often what happened: a run in which nothing did proves nothing."""
@@ -99,6 +100,9 @@ class History:
         if number not in self.lives:
             self.lives[number] = Life(number)
         return self.lives[number]
+
+    def lost_power_since(self, life: int) -> bool:
+        return any(lost >= life for lost in self.power_losses)
 
     def complain(self, text: str) -> None:
         self.violations.append(f"at {self.now():.3f} s: {text}")

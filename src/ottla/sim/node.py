@@ -61,11 +61,7 @@ class SimNode:
                 await self._process
             except HostCrashed:
                 pass
-            except OSError as error:
-                self._ended_by(error)
             except Exception as error:
-                if not self.disk.failures:
-                    self._history.complain(f"the node of life {self.life} ended with {error!r}")
                 self._ended_by(error)
             if self.host.is_up:
                 self.kill()
@@ -78,17 +74,21 @@ class SimNode:
             self._history.complain(f"the node of life {self.life} ended with {error!r} although its disk is sound")
 
     async def _main(self, env: Env) -> None:
-        self._stop = asyncio.Event()
+        self._stop = stop = asyncio.Event()
         self._stopped_cleanly = False
         _format(env, self)
         node = Node(replace(env, network=_Doorbell(env.network, lambda: self._note_opened(node))), self.config)
-        node.loop_lag = _NeverLate()
+        node.loop_lag = _NeverLate(env.clock)
         await node.start()
+        assert node.failed is not None
+        node.failed.add_done_callback(lambda _: stop.set())
         self.node = node
         self._serving.set()
-        await self._stop.wait()
+        await stop.wait()
         self._serving.clear()
         self.node = None
+        if node.failed.done():
+            node.failed.result()
         await node.stop()
         self._stopped_cleanly = not self.disk.failures
         self._history.counts["clean stops"] += 1
@@ -156,7 +156,7 @@ class SimNode:
             for key, folder in folders.items():
                 found = read_folder(certain, folder, starts.get(key, 0))
                 sure[key] = found.end if found.start <= max(logs[key].start, starts.get(key, 0)) else 0
-            self._history.power_losses.append(self._history.now())
+            self._history.power_losses.append(self.life)
         self._history.counts["power losses" if is_power_loss else "kills"] += not self._stopped_cleanly
         death = Death(self._history.now(), is_power_loss, self._stopped_cleanly, logs, sure)
         self._history.life(self.life).deaths.append(death)

@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from tests.broker.apis.asking import INIT_PRODUCER_ID, ask
 
-from ottla.broker.producer_ids import PRODUCER_IDS
 from ottla.metadata.controller.producer_ids import BLOCK_SIZE
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import RunningNode, running_node
@@ -48,7 +47,7 @@ def test_an_id_without_its_epoch_is_refused(address: str, half: dict[str, Any]) 
 
 def test_ids_go_on_over_blocks_and_over_a_restart(tmp_path: Path) -> None:
     def take(running: RunningNode, count: int) -> list[int]:
-        ids = PRODUCER_IDS.of(running.node)
+        ids = running.node.producer_ids
 
         async def all_of_them() -> list[int]:
             taken: list[int] = []

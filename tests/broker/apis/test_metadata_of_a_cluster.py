@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.apis import metadata
 from ottla.broker.context import Context
 from ottla.metadata.image import (
@@ -43,6 +44,7 @@ class Node:
         self.cluster_id = "cluster"
         self.config = SimpleNamespace(auto_create_topics_enable=False)
         self.env = SimpleNamespace(random=SimpleNamespace(below=lambda n: n - 1))
+        self.metadata_answers = AnswerCache()
 
 
 def broker(number: int, *listeners: str, fenced: bool = False) -> BrokerImage:

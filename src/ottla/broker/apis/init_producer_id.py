@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ottla.broker.context import Api, Context
-from ottla.broker.producer_ids import PRODUCER_IDS, ProducerIds
+from ottla.broker.producer_ids import ProducerIds
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import NO_EPOCH, NO_PRODUCER_ID
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -25,7 +25,7 @@ def handle(context: Context, request: Any) -> Any | Coroutine[Any, Any, Any]:
     code = _refusal(context, request)
     if code is not ErrorCode.none:
         return _answer(context, code)
-    ids = PRODUCER_IDS.of(context.node)
+    ids = context.node.producer_ids
     producer_id = ids.take()
     return _answer(context, ErrorCode.none, producer_id) if producer_id is not None else _wait(context, ids)
 

@@ -15,11 +15,8 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from ottla.broker.answer_cache import AnswerCache
-from ottla.broker.auto_create import AUTO_CREATE
 from ottla.broker.brokers import any_controller, brokers_on, offline_replicas
 from ottla.broker.context import Api, Context
-from ottla.broker.per_node import PerNode
 from ottla.metadata.controller.topic_names import what_is_wrong
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.model.errors import ErrorCode
@@ -36,7 +33,6 @@ from ottla.wire.codec import decode_request, encode_response, response_header
 
 _KEY: Final = 3
 _SIZE: Final = Struct(">i")
-_CACHES: Final = PerNode(lambda _: AnswerCache())
 _NONE: Final = ErrorCode.none
 
 
@@ -55,7 +51,7 @@ class _Found(NamedTuple):
 
 def handle(context: Context, body: memoryview) -> bytes:
     image = context.node.image
-    cache = _CACHES.of(context.node)
+    cache = context.node.metadata_answers
     question = (context.version, context.listener, context.principal, bytes(body))
     answer = cache.get(image, question)
     if answer is None:
@@ -74,7 +70,7 @@ def _answer(context: Context, image: MetadataImage, request: Any) -> tuple[Any, 
         return _refusal(context, request, wanted), True
     found = _find(context, image, request, wanted)
     if found.to_create:
-        AUTO_CREATE.of(context.node).start(found.to_create)
+        context.node.auto_create.start(found.to_create)
     if context.version >= 8 and request.include_topic_authorized_operations:
         for topic in found.topics:
             if topic["error_code"] not in (ErrorCode.unknown_topic_id, ErrorCode.topic_authorization_failed):

@@ -33,6 +33,10 @@ class SimConnection(Connection):
         super().connection_made(transport)
         self.life = transport.get_extra_info("life")
 
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
 
 class KnownTopic(NamedTuple):
     name: str
@@ -61,8 +65,8 @@ class Client:
 
     def drop(self) -> None:
         """After a request that was not answered in time, answers would be taken for others."""
-        if self._connection is not None and self._connection._transport is not None:
-            self._connection._transport.abort()
+        if self._connection is not None:
+            self._connection.abort()
         self._connection = None
 
     async def pause(self, shortest_s: float, longest_s: float) -> None:

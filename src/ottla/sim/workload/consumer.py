@@ -27,14 +27,16 @@ class Place:
     topic: str
     id: PartitionId
     position: int = 0
-    since: float = 0.0
-    """When the position was last known to be in the log."""
+    life: int = 0
+    """In which life of the node the position was last known to be in the log."""
     high_watermark: int = -1
     log_start: int = -1
     caught_up: bool = False
 
 
 class Consumer:
+    """Versions from 5 on, which tell where a log starts."""
+
     def __init__(
         self, client: Client, version: int, *, sessions: bool, committed: bool, max_wait_s: float, max_bytes: int
     ) -> None:
@@ -137,9 +139,7 @@ class Consumer:
     def _place(self, topic: Any, number: int) -> Place | None:
         if self._version >= _BY_ID:
             return self.places.get(PartitionId(topic.topic_id, number))
-        found = [
-            place for place in self.places.values() if place.topic == topic.topic and place.id.partition == number
-        ]
+        found = [place for place in self.places.values() if place.topic == topic.topic and place.id.partition == number]
         return found[0] if found else None
 
     # -- looking at what came
@@ -159,7 +159,7 @@ class Consumer:
         before = place.position
         if row.records:
             self._read(place, row, life)
-        place.since = self._client.history.now()
+        place.life = life
         place.caught_up = place.position >= row.high_watermark
         self._client.history.counts["records read"] += place.position - before
         return True
@@ -171,11 +171,10 @@ class Consumer:
         if row.last_stable_offset > row.high_watermark:
             history.complain(f"{name} is stable up to {row.last_stable_offset}, beyond {row.high_watermark}")
         place.high_watermark = row.high_watermark
-        if self._version >= 5:
-            if row.log_start_offset < place.log_start:
-                history.complain(f"start of {name} went from {place.log_start} back to {row.log_start_offset}")
-            place.log_start = row.log_start_offset
-            history.starts_at(place.id, row.log_start_offset)
+        if row.log_start_offset < place.log_start:
+            history.complain(f"start of {name} went from {place.log_start} back to {row.log_start_offset}")
+        place.log_start = row.log_start_offset
+        history.starts_at(place.id, row.log_start_offset)
 
     def _read(self, place: Place, row: Any, life: int) -> None:
         history, name = self._client.history, self._name(place)
@@ -206,14 +205,11 @@ class Consumer:
         """Right after a power loss took the end, or when retention took the beginning; otherwise something was lost."""
         history = self._client.history
         history.counts["positions out of range"] += 1
-        start = row.log_start_offset if self._version >= 5 else history.starts.get(place.id, 0)
-        if place.position < start or (self._version < 5 and place.position < row.high_watermark):
-            place.position = start
-            return
-        if not any(at >= place.since for at in history.power_losses):
+        start = row.log_start_offset
+        if place.position >= start and not history.lost_power_since(place.life):
             history.complain(
                 f"{self._name(place)}: {place.position} is out of range ({start} to {row.high_watermark}), although it "
-                f"was in the log at {place.since:.3f} s and no power was lost since"
+                f"was in the log in life {place.life} and no power was lost since"
             )
         place.position = start
 

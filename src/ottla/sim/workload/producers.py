@@ -81,7 +81,9 @@ class PlainProducer:
         """Gives those that must be sent again."""
         results = await send(self._client, self._version, acks, batches)
         return [
-            batch for batch, code in zip(batches, results, strict=True) if code not in (ErrorCode.none, *_NO_LONGER_THERE)
+            batch
+            for batch, code in zip(batches, results, strict=True)
+            if code not in (ErrorCode.none, *_NO_LONGER_THERE)
         ]
 
 
@@ -133,7 +135,7 @@ class IdempotentProducer:
         self._values = Values(client.name, client.random)
         self._window: deque[Batch] = deque()
         self._producer_id = -1
-        self._id_since = 0.0
+        self._id_of_life = 0
         self._sequence = 0
         self.is_over = False
         """The topic is gone."""
@@ -155,14 +157,14 @@ class IdempotentProducer:
     async def _take_id(self) -> bool:
         request = {"transactional_id": None, "transaction_timeout": timedelta(seconds=60)}
         try:
-            answer, _ = await self._client.ask(INIT_PRODUCER_ID, 4, request)
+            answer, life = await self._client.ask(INIT_PRODUCER_ID, 4, request)
         except NoAnswer:
             return False
         if answer.error_code is not ErrorCode.none:
             return False
         self._client.history.gives_producer_id(answer.producer_id, self._client.name)
         self._producer_id = answer.producer_id
-        self._id_since = self._client.env.loop.time()
+        self._id_of_life = life
         self._sequence = 0
         for batch in self._window:
             batch.identity = self._next_identity(len(batch.values))
@@ -201,6 +203,5 @@ class IdempotentProducer:
         """
         history = self._client.history
         history.counts["producers forgotten"] += 1
-        lost_power = any(at >= self._id_since for at in history.power_losses)
-        if self._depth == 1 and not lost_power:
+        if self._depth == 1 and not history.lost_power_since(self._id_of_life):
             history.complain(f"{self._client.name} was told {code and code.name} for {batch.identity} without a cause")

@@ -45,7 +45,7 @@ class TopicKeeper:
         return self._known(life, KnownTopic(name, row.topic_id, partitions))
 
     async def create_surely(self, name: str, partitions: int, configs: Mapping[str, str]) -> KnownTopic:
-        while (topic := await self.create(name, partitions, configs) or await self.find(name)) is None:  # noqa: ASYNC110
+        while (topic := await self.create(name, partitions, configs) or await self.find(name)) is None:
             await self._client.pause(0.05, 0.3)
         return topic
 
