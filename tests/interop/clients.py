@@ -143,7 +143,7 @@ class Confluent:
                             tuple(message.headers() or ()),
                             timestamp,
                             kind == TIMESTAMP_LOG_APPEND_TIME,
-                        )  # fmt: skip
+                        )
                     )
             return received
         finally:

@@ -75,7 +75,8 @@ class Raw:
 
 def fetch_values(
     offsets: dict[tuple[str, int], int], *, max_wait_ms: int = 0, min_bytes: int = 1, max_bytes: int = 50_000_000,
-    partition_max_bytes: int = 1_000_000, session: tuple[int, int] = (0, -1), forgotten: tuple[tuple[str, int], ...] = (),
+    partition_max_bytes: int = 1_000_000, session: tuple[int, int] = (0, -1),
+    forgotten: tuple[tuple[str, int], ...] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """For Fetch up to version 12, by topic names."""
     topics: dict[str, list[dict[str, Any]]] = {}

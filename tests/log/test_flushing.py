@@ -5,7 +5,19 @@ import errno
 from collections.abc import Iterator
 
 import pytest
-from tests.log.given import FOLDER, LOGS, NOW, PARTITION, TOPIC_ID, Machine, all_batches, append, batch, config, everything
+from tests.log.given import (
+    FOLDER,
+    LOGS,
+    NOW,
+    PARTITION,
+    TOPIC_ID,
+    Machine,
+    all_batches,
+    append,
+    batch,
+    config,
+    everything,
+)
 
 from ottla.log.partition_log import PartitionLog
 
@@ -210,7 +222,7 @@ class TestWhatAFlushMakesDurable:
             log = machine.open(segment_bytes=300)
 
             async def story() -> None:
-                    for n in range(6):
+                for n in range(6):
                     append(log, batch(value=b"%d" % n))  # rolls now and then
                     goal = log.end_offset
                     await machine.env.executor.blocking(log.flush_job(goal))

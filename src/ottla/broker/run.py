@@ -7,6 +7,7 @@ import gc
 import json
 import logging
 import random
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -33,8 +34,16 @@ def run(config: BrokerConfig, *, on_started: Callable[[str], None]) -> None:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
+    _raise_file_limit()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         runner.run(_serve(config, on_started))
+
+
+def _raise_file_limit() -> None:
+    """Up to what the system allows: every partition and connection takes a descriptor."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -57,6 +66,7 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
     # What was made while starting stays for good: full collections need not look at it again.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 100)  # requests leave few cycles behind
     on_started(node.address)
     assert node.failed is not None
     ends: list[asyncio.Future[Any]] = [loop.create_task(stop.wait()), node.failed]

@@ -34,6 +34,19 @@ def sync_file(disk: Disk, path: str) -> None:
         file.close()
 
 
+def sync_path_to(disk: Disk, folder: str) -> None:
+    """Makes a folder's own name durable, and those of the folders above it, which may be new as well. Blocks on fsync.
+
+    The way up ends where we may not look: what others own was there before.
+    """
+    while folder not in ("", "/", "."):
+        folder = os.path.dirname(folder) or "."
+        try:
+            disk.sync_dir(folder)
+        except PermissionError:
+            return
+
+
 def _write_temporary(disk: Disk, path: str, data: bytes, *, sync: bool) -> None:
     file = disk.open(path + ".tmp", create=True)
     try:

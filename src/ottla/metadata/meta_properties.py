@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from ottla.env.files import read_file, write_atomically
+from ottla.env.files import read_file, sync_path_to, write_atomically
 from ottla.env.ports import Disk, Randomness
 from ottla.metadata.image import RESERVED_DIRECTORIES
 from ottla.model.config.properties import parse_properties
@@ -59,7 +59,8 @@ def load(disk: Disk, folder: str) -> MetaProperties | None:
 
 
 def store(disk: Disk, folder: str, meta: MetaProperties, now_ms: int) -> None:
-    """Durable when it returns; blocks on fsync."""
+    """Durable when it returns, as is the folder itself; blocks on fsync."""
+    sync_path_to(disk, folder)
     write_atomically(disk, f"{folder}/{FILE_NAME}", encode(meta, now_ms))
 
 

@@ -39,8 +39,8 @@ class Mood:
         weights = {kind: random.choice((0, 1, 1, 3)) for kind in kinds}
         if not any(weights.values()):
             weights["kill"] = 1
-        shortest = random.choice((0.05, 0.3, 1.0))
-        return cls(weights, shortest, shortest * random.choice((2, 6)))
+        shortest = random.choice((0.05, 0.2, 0.5))
+        return cls(weights, shortest, shortest * random.choice((2, 4)))
 
 
 class Chaos:

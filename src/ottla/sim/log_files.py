@@ -11,6 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ottla.log.paths import LOG_SUFFIX, PARTITION_METADATA, parse_partition_dir
+from ottla.model.names import METADATA_TOPIC_ID
 from ottla.record.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, computed_crc, parse_header
 from ottla.record.reader import read_records
 from ottla.record.records import CorruptBatch
@@ -56,7 +57,7 @@ def partition_folders(files: Mapping[str, bytes | None], log_dir: str) -> dict[P
             continue
         partition = parse_partition_dir(folder.rpartition("/")[2])
         topic_id = _topic_id(content)
-        if partition is not None and topic_id is not None:
+        if partition is not None and topic_id is not None and topic_id != METADATA_TOPIC_ID:
             found[PartitionId(topic_id, partition.partition)] = folder
     return found
 

@@ -120,12 +120,12 @@ class _Scenario:
                 version=random.randint(3, 13),
                 depth=random.choice((1, 1, 5)),
                 acks=random.choice((-1, -1, 1)),
-                busy=random.choice((0.02, 0.1, 0.5)),
+                busy=random.choice((0.1, 0.4, 1.0)),
             )
             self._start(client, idempotent.run)
         for number in range(random.choice((1, 2))):
             client = self._client(f"plain-{number}")
-            plain = PlainProducer(client, topics, random.randint(3, 13), random.choice((0.05, 0.2, 0.8)))
+            plain = PlainProducer(client, topics, random.randint(3, 13), random.choice((0.2, 0.4, 0.8)))
             self._start(client, plain.run)
         consumers = []
         for number in range(random.choice((1, 2))):

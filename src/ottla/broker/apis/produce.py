@@ -314,6 +314,7 @@ def _read_legacy(data: memoryview) -> Request:
 
 
 def _answer(context: Context, request: Request, results: list[list[Appended]]) -> bytes | None:
+    results = _without_transactional_id(request, results)
     if request.acks == 0:
         for topic, appended in zip(request.topics, results, strict=True):
             for row, result in zip(topic.rows, appended, strict=True):
@@ -325,6 +326,16 @@ def _answer(context: Context, request: Request, results: list[list[Appended]]) -
     write = _write_flexible if version >= _FLEXIBLE else _write_legacy
     body = write(version, request.topics, results)
     return _SIZE_CORRELATION.pack(len(body) + 4, correlation_id) + body
+
+
+def _without_transactional_id(request: Request, results: list[list[Appended]]) -> list[list[Appended]]:
+    """Kafka refuses the whole request if there is a transactional batch in it and no transactional id."""
+    if request.transactional_id is None and any(
+        result.code is ErrorCode.invalid_txn_state for topic in results for result in topic
+    ):
+        refused = Appended(ErrorCode.transactional_id_authorization_failed)
+        return [[refused] * len(topic) for topic in results]
+    return results
 
 
 def _write_flexible(version: int, topics: list[Topic], results: list[list[Appended]]) -> bytes:

@@ -12,6 +12,7 @@ from ottla.sim.history import NO_IDENTITY, Identity
 from ottla.sim.log_files import PartitionId
 
 _SIZES = ((0, 40), (0, 40), (0, 400), (300, 1500))
+_FIRST_WITH_ZSTD = 7  # version of Produce
 _LARGE = (5_000, 90_000)  # larger than what is checked inline, and than a connection's first buffer
 
 
@@ -41,15 +42,16 @@ class Batch:
 class Values:
     """The values of one client: its name, the place, a number, and padding."""
 
-    def __init__(self, who: str, random: Random) -> None:
+    def __init__(self, who: str, random: Random, version: int) -> None:
         self._who = who
         self._random = random
+        self._codecs = [codec for codec in Codec if codec is not Codec.ZSTD or version >= _FIRST_WITH_ZSTD]
         self._made = 0
 
     def batch(self, topic: str, partition: PartitionId, now_ms: int) -> Batch:
         random = self._random
         values = tuple(self._value(topic, partition) for _ in range(random.choice((1, 1, 2, 3, 8))))
-        codec = random.choice(list(Codec)) if random.random() < 0.3 else Codec.NONE
+        codec = random.choice(self._codecs) if random.random() < 0.3 else Codec.NONE
         return Batch(topic, partition, values, codec, now_ms)
 
     def _value(self, topic: str, partition: PartitionId) -> bytes:

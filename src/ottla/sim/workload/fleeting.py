@@ -21,7 +21,7 @@ class FleetingTopics:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._keeper = TopicKeeper(client)
-        self._values = Values(client.name, client.random)
+        self._values = Values(client.name, client.random, _BY_ID)
         self._there: dict[str, KnownTopic] = {}
 
     async def run(self) -> None:

@@ -45,7 +45,7 @@ class PlainProducer:
         self._topics = topics
         self._version = version
         self._busy = busy
-        self._values = Values(client.name, client.random)
+        self._values = Values(client.name, client.random, version)
 
     async def run(self) -> None:
         client = self._client
@@ -132,7 +132,7 @@ class IdempotentProducer:
         self._depth = depth
         self._acks = acks
         self._busy = busy
-        self._values = Values(client.name, client.random)
+        self._values = Values(client.name, client.random, version)
         self._window: deque[Batch] = deque()
         self._producer_id = -1
         self._id_of_life = 0
