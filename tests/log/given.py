@@ -103,11 +103,16 @@ def append(log: PartitionLog, data: bytes, *, epoch: int = 0, now_ms: int = NOW)
 class Machine:
     """One simulated host with a log dir; a crash and what comes after it are a method call away."""
 
-    def __init__(self, seed: int | str = 0, *, cold_reads: float = 0.0) -> None:
+    def __init__(self, seed: int | str = 0, *, cold_reads: float = 0.0, disk: SimDisk | None = None) -> None:
+        """With a `disk` it is another machine into which the disk of a dead one was put."""
         self.world = World(seed, cold_reads=cold_reads)
         self.host: Host = self.world.host("node")
-        self.env.disk.make_dirs(LOGS)
-        self.env.disk.sync_dir("/")
+        if disk is not None:
+            disk._on_death = self.host._planned_death
+            self.host.disk = disk
+        else:
+            self.disk.make_dirs(LOGS)
+            self.disk.sync_dir("/")
 
     def __enter__(self) -> Self:
         return self

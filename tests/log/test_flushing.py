@@ -1,6 +1,5 @@
 """flush.messages, flush.ms, and what a flush makes durable."""
 
-import asyncio
 import errno
 from collections.abc import Iterator
 
@@ -132,13 +131,10 @@ class TestFlushMs:
     def test_a_record_that_comes_while_it_syncs_is_not_forgotten(self, machine: Machine) -> None:
         log = self.open(machine, 100)
 
-        async def story() -> None:
-            append(log, batch())
-            while log._flushing is None:
-                await asyncio.sleep(0.001)
-            append(log, batch())
-
-        machine.wait_for(story)
+        machine.call(append, log, batch())
+        while log._flushing is None:
+            machine.pass_time(0.001)
+        machine.call(append, log, batch())
         machine.pass_time(0.2)
         assert log.flushed_offset == 2
 
@@ -296,9 +292,13 @@ class TestFailure:
         for _ in range(2000):
             append(log, batch())
         machine.disk.fail("*.index", operations=["write", "create"])
-        with pytest.raises(OSError, match="Input/output"):
+
+        def fill() -> None:
             for _ in range(2000):
                 append(log, batch())
+
+        with pytest.raises(OSError, match="Input/output"):
+            fill()
         machine.disk.heal()
         end = log.end_offset
         assert machine.after_crash(log).end_offset == end

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from ottla.env.ports import Clock
 
-_INTERVAL_S: Final = 0.005
+_INTERVAL_S: Final = 0.01
 _KEPT: Final = 100_000
 
 

@@ -275,8 +275,9 @@ class _Loader:
     def _recover(self, segments: list[Segment], first: int, whole: bool, start_offset: int) -> int:
         """Reads everything beyond the recovery point; gives the end offset."""
         end_offset = 0
-        for number in range(first, len(segments)):
-            segment = segments[number]
+        for number, segment in enumerate(segments):  # which may become fewer on the way
+            if number < first:
+                continue
             if number > first and not self._may_follow(end_offset, segment):
                 _log.warning(
                     "%s: records from %d to %d were lost with the power; the log of %s now ends before them",

@@ -151,10 +151,10 @@ class ServerConnection(asyncio.BufferedProtocol):
             while end - position >= 4:
                 if self._must_rest():
                     break
+                handled += 1
                 if handled % _LOOK_AT_CLOCK == 0 and self._settings.turn.is_over():
                     self._postpone()
                     break
-                handled += 1
                 size = unpack(data, position)[0]
                 if size < 0 or size > largest:
                     self._refuse(f"a request of {size} bytes (allowed are {largest}, socket.request.max.bytes)")
@@ -205,7 +205,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _frame_complete(self) -> None:
         frame, size = self._frame, self._frame_size
         assert frame is not None
-        if self._must_rest():  # cannot be: reading stops when the connection rests
+        if self._must_rest():  # the client stopped reading while this came in; `_go_on` takes it up again
+            self._rest()
             return
         self._handling = True
         try:
@@ -303,6 +304,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Handles what was kept aside, then reads again; unless something still makes the connection rest."""
         if self._handling or self._transport is None or self._must_rest():
             return
+        if self._frame is not None and self._filled == self._frame_size:
+            self._frame_complete()
         if self._aside:
             aside, self._aside = self._aside, b""
             self._take(memoryview(aside))

@@ -11,6 +11,7 @@ answer of 50 MB needs no 50 MB of memory.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Hashable
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -26,6 +27,8 @@ from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 from ottla.wire.codec import decode_request
 from ottla.wire.reply import FileRange, Later, Message, Part
 from ottla.wire.varint import uvarint
+
+_log = logging.getLogger("ottla.broker")
 
 _FLEXIBLE: Final = 12
 _TOPIC_IDS: Final = 13
@@ -161,6 +164,9 @@ class _Fetch:
                 fetched = Fetched(
                     _NONE, partition.high_watermark, partition.last_stable_offset, partition.log.start_offset
                 )
+            except OSError as error:
+                _log.error("%s could not be read: %s", partition.key, error)
+                fetched = Fetched(ErrorCode.kafka_storage_error)
             if fetched.data is not None:
                 left = max(left - fetched.data.size, 0)
                 self._have += fetched.data.size

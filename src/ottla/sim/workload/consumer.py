@@ -114,7 +114,7 @@ class Consumer:
         return {
             "replica_id": -1,
             "max_wait": self._max_wait,
-            "min_bytes": self._client.random.choice((1, 1, 1, 500)),
+            "min_bytes": self._client.random.choice((1, 1, 1, 500)) if self._max_bytes > 500 else 1,
             "max_bytes": self._max_bytes * 3,
             "isolation_level": int(self._committed),
             "session_id": self._session_id,

@@ -1,0 +1,95 @@
+"""Real kills under load: kill -9 of the node's process, in the middle of rolls, index writes and checkpoints.
+
+kill -9 does not lose the page cache; what a loss of power may take is the simulation's business.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.interop.conftest import create_topic
+from tests.kill.load import (
+    Reader,
+    Writer,
+    check_files,
+    check_nothing_acknowledged_is_missing,
+    check_order,
+)
+
+from ottla.testing.process import NodeProcess, running_process
+
+PARTITIONS = 3
+RATE = 5_000  # of each of two writers
+SMALL_SEGMENTS = {"internal_segment_bytes": 48_000, "index_interval_bytes": 300, "segment_index_bytes": 1600}
+# Recovery points move all the time, so that recovery begins in the middle of logs.
+EAGER = {
+    "log_flush_offset_checkpoint_interval_ms": 150, "replica_high_watermark_checkpoint_interval_ms": 100,
+    "log_flush_start_offset_checkpoint_interval_ms": 150,
+}  # fmt: skip
+
+
+def test_a_few_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    kill_again_and_again(tmp_path, kills=8, seed=7)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    kill_again_and_again(tmp_path, kills=100, seed=int(time.time()))
+
+
+def kill_again_and_again(folder: Path, kills: int, seed: int) -> None:
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    with running_process(folder, **EAGER) as node:
+        writers = []
+        for topic, idempotent, codec in (("once", True, "none"), ("plain", False, "lz4")):
+            create_topic(node.address, topic, PARTITIONS, **SMALL_SEGMENTS)
+            writers.append(Writer(node.address, topic, PARTITIONS, RATE, idempotent=idempotent, codec=codec))
+        readers = [Reader(node.port, writer.topic, PARTITIONS) for writer in writers]
+        for writer in writers:
+            writer.start()
+        for number in range(kills):
+            time.sleep(dice.uniform(0.05, 0.6))
+            node.kill()
+            acknowledged = [dict(writer.acknowledged) for writer in writers]
+            if number % 10 == 9:  # now and then also while it is recovering
+                node.begin_start()
+                time.sleep(dice.uniform(0.15, 0.35))
+                node.kill()
+            node.start()
+            for reader, known in zip(readers, acknowledged, strict=True):
+                reader.catch_up()
+                check_nothing_acknowledged_is_missing(reader, known)
+        for writer in writers:
+            writer.finish()
+        for reader, writer in zip(readers, writers, strict=True):
+            assert not writer.failed, writer.failed[:3]
+            reader.catch_up()
+            check_nothing_acknowledged_is_missing(reader, writer.acknowledged)
+            check_order(reader, writer.produced, once=writer.topic == "once")
+            assert sum(writer.produced) > kills * 500  # there was a load at all
+        check_log(node)
+        # and once more from the disk, with nothing in memory
+        fresh = [Reader(node.port, writer.topic, PARTITIONS) for writer in writers]
+        node.stop()
+        ends = check_files(node.data)
+        assert len(list(node.data.glob("once-0/*.log"))) > kills // 4  # rolls were hit
+        node.start()
+        for reader, seen in zip(fresh, readers, strict=True):
+            reader.catch_up()
+            assert reader.numbers == seen.numbers
+        for writer, reader in zip(writers, fresh, strict=True):
+            for partition in range(PARTITIONS):
+                assert ends[f"{writer.topic}-{partition}"] == len(reader.numbers[partition])
+        assert psutil.Process(node.pid).num_fds() < 200
+
+
+def check_log(node: NodeProcess) -> None:
+    log = node.log()
+    assert "Traceback" not in log, log[-6000:]
+    assert " ERROR " not in log, log[-6000:]

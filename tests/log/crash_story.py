@@ -1,0 +1,304 @@
+"""A day in the life of a log dir, to be cut short at any disk operation, and what must be true of what is left."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from uuid import UUID
+
+from tests.log.given import (
+    Machine,
+    ProducerState,
+    append,
+    batch,
+    check_finding,
+    check_indexes,
+    config,
+    everything,
+    marker,
+    producer_state,
+)
+
+from ottla.log.manager import LogManager
+from ottla.log.partition_log import PartitionLog
+from ottla.log.producers import Producers
+from ottla.log.scan import ScannedBatch, end_marker
+from ottla.model.config.topic import LogConfig
+from ottla.model.names import TopicPartition
+from ottla.record.batch import parse_header
+from ottla.sim.disk import SimDisk
+from ottla.sim.faults import Moment
+from ottla.sim.host import HostCrashed
+from ottla.sim.incarnation import SimulatedCrash
+from ottla.sim.world import START_MS
+
+PLAIN = TopicPartition("plain", 0)
+SYNCED = TopicPartition("synced", 0)
+SHORT = TopicPartition("short", 1)
+GONE = TopicPartition("gone", 0)
+
+KNOWN: dict[TopicPartition, tuple[UUID, LogConfig]] = {
+    PLAIN: (UUID(int=1), config(segment_bytes=500, index_interval_bytes=120)),
+    SYNCED: (UUID(int=2), config(segment_bytes=450, index_interval_bytes=0, flush_messages=1)),
+    SHORT: (UUID(int=3), config(segment_bytes=300, retention_bytes=300, file_delete_delay_ms=20, flush_ms=15)),
+    GONE: (UUID(int=4), config(segment_bytes=300, file_delete_delay_ms=20)),
+}
+RECREATED = (UUID(int=5), KNOWN[GONE][1])
+
+
+@dataclass(slots=True)
+class History:
+    """What a partition was told and what it said, as far as it got."""
+
+    batches: list[bytes] = field(default_factory=list)
+    """All that was appended, as it lies in the log; the last may not have come to its end."""
+    acknowledged: int = 0
+    flushed: int = 0
+    start: int = 0
+
+    @property
+    def end(self) -> int:
+        return parse_header(self.batches[-1]).next_offset if self.batches else 0
+
+    def before(self, end: int) -> list[bytes]:
+        return [data for data in self.batches if parse_header(data).next_offset <= end]
+
+    def producers(self, end: int) -> Producers:
+        producers = Producers("history")
+        for data in self.before(end):
+            header = parse_header(data)
+            if header.producer_id >= 0 and not header.is_control:
+                producers.note(header, header.base_offset, header.max_timestamp)
+            elif header.producer_id >= 0:
+                ended = end_marker(ScannedBatch(0, header, memoryview(data)))
+                assert ended is not None
+                producers.note_end(header, ended, header.base_offset)
+        return producers
+
+    def epoch_of(self, offset: int) -> int:
+        return next(parse_header(d).leader_epoch for d in self.batches if parse_header(d).last_offset >= offset)
+
+
+Histories = dict[UUID, History]
+
+
+class Day:
+    def __init__(self, machine: Machine, histories: Histories) -> None:
+        self.machine = machine
+        self.histories = histories
+        self.random = Random(1)
+        self.sequences: dict[tuple[UUID, int], int] = {}
+
+    async def run(self) -> None:
+        manager = self.machine.manager(KNOWN, high_watermark_checkpoint_ms=40, checkpoint_ms=50)
+        manager.start()
+        logs = {partition: self.log(manager, partition, KNOWN[partition]) for partition in KNOWN}
+        for turn in range(14):
+            for log in logs.values():
+                if not log.closed:
+                    self.work(log, turn)
+            await asyncio.sleep(0.012)
+            if turn in (5, 10):
+                await manager.enforce_retention()
+                self.histories[logs[SHORT].topic_id].start = logs[SHORT].start_offset
+            if turn == 7:
+                self.histories[RECREATED[0]] = History()
+                manager.delete(GONE)
+                logs[GONE] = self.log(manager, GONE, RECREATED)
+            if turn in (4, 8):
+                manager.checkpoint()
+        await manager.stop(broker_epoch=3)
+
+    def log(self, manager: LogManager, partition: TopicPartition, topic: tuple[UUID, LogConfig]) -> PartitionLog:
+        history = self.histories.setdefault(topic[0], History())
+        log = manager.get_or_create(partition, *topic)
+
+        def flushed(offset: int) -> None:
+            history.flushed = offset
+            history.acknowledged = max(history.acknowledged, log.committable_offset)
+
+        log.on_flushed = flushed
+        return log
+
+    def work(self, log: PartitionLog, turn: int) -> None:
+        random = self.random
+        for _ in range(random.randint(1, 2)):
+            producer = random.choice((-1, -1, 7, 8))
+            sequence = self.sequences.get((log.topic_id, producer), 0)
+            count = random.randint(1, 3)
+            data = batch(
+                count,
+                timestamp=START_MS + turn * 10 + random.randint(-20, 20),
+                size=random.randint(0, 60),
+                producer_id=producer,
+                sequence=sequence,
+                transactional=producer == 8,
+            )
+            self.sequences[log.topic_id, producer] = sequence + count
+            self.put(log, data, epoch=turn // 5)
+        if turn % 4 == 3:
+            self.put(
+                log, marker(8, commit=turn % 8 == 3, timestamp=START_MS + turn * 10, coordinator=turn), epoch=turn // 5
+            )
+
+    def put(self, log: PartitionLog, data: bytes, epoch: int) -> None:
+        history = self.histories[log.topic_id]
+        head = log.end_offset.to_bytes(8, "big") + data[8:12] + epoch.to_bytes(4, "big")
+        history.batches.append(head + data[16:])  # before the append: the crash may come in its middle
+        append(log, data, epoch=epoch, now_ms=self.machine.env.clock.now_ms())
+        history.acknowledged = max(history.acknowledged, log.committable_offset)
+
+
+def live_until(operation: int, moment: Moment, seed: int) -> tuple[SimDisk, Histories, bool]:
+    """A day that ends at a disk operation; gives the dead disk, and whether it ended before that, by a clean stop."""
+    histories: Histories = {}
+    with Machine(seed) as machine:
+        disk = machine.disk
+        assert machine.env is not None
+        if operation:
+            machine.host.crash_at(operation, moment)
+        day = Day(machine, histories)
+
+        async def story() -> bool:
+            try:
+                await machine.host.start(lambda env: day.run())
+            except HostCrashed:
+                return False
+            return True
+
+        finished = machine.world.run(story())
+    return disk, histories, finished
+
+
+def operations_of_a_day() -> int:
+    """How many mutating disk operations there are to crash at."""
+    disk, _, finished = live_until(0, Moment.BEFORE, 0)
+    assert finished
+    return disk.operations
+
+
+State = dict[TopicPartition, tuple[object, ...]]
+
+
+def state_of(logs: list[PartitionLog]) -> State:
+    return {
+        log.partition: (
+            log.topic_id,
+            log.start_offset,
+            log.end_offset,
+            tuple(segment.base_offset for segment in log.segments),
+            tuple(log.epochs.starts),
+            tuple(sorted(producer_state(log.producers).items())),
+            tuple(sorted(log.producers._ongoing.items())),
+            tuple(txn for segment in log.segments for txn in segment.txn_index.aborted),
+        )
+        for log in logs
+    }
+
+
+def known_to(histories: Histories) -> dict[TopicPartition, tuple[UUID, LogConfig]]:
+    """The metadata was changed before the log dir was."""
+    return {**KNOWN, GONE: RECREATED} if RECREATED[0] in histories else KNOWN
+
+
+def check_what_is_left(disk: SimDisk, histories: Histories, *, power_lost: bool) -> State:
+    """Loads, judges, loads again, goes on, stops cleanly, and loads once more."""
+    with Machine("after", disk=disk) as machine:
+        known = known_to(histories)
+        manager = machine.manager(known)
+        for log in manager.all_logs():
+            judge(log, histories[log.topic_id], power_lost=power_lost)
+        missing = {topic_id for topic_id, _ in known.values()} - {log.topic_id for log in manager.all_logs()}
+        for topic_id in missing & histories.keys():
+            history = histories[topic_id]
+            assert history.flushed == 0 if power_lost else not history.acknowledged
+        state = state_of(manager.all_logs())
+
+        machine.host.crash()
+        manager = machine.manager(known)
+        assert state_of(manager.all_logs()) == state
+
+        ends = {}
+        for log in manager.all_logs():
+            machine.call(append, log, batch(), epoch=9)
+            ends[log.partition] = log.end_offset
+        machine.pass_time(0.5)
+        machine.stop(manager)
+        manager = machine.manager(known)
+        assert {log.partition: log.end_offset for log in manager.all_logs()} == ends
+        for log in manager.all_logs():
+            everything(log)
+            assert log.epochs.latest == 9
+        return state
+
+
+def judge(log: PartitionLog, history: History, *, power_lost: bool) -> None:
+    promised = history.flushed if power_lost else history.acknowledged
+    assert promised <= log.end_offset <= history.end, (
+        f"{log.partition}: {promised} was promised, it ends at {log.end_offset}"
+    )
+    assert log.start_offset <= max(history.start, 0) or log.start_offset <= log.end_offset
+    expected = [d for d in history.before(log.end_offset) if parse_header(d).last_offset >= log.start_offset]
+    assert everything(log) == expected
+    check_indexes(log)
+    check_finding(log)
+    _judge_producers(log, history)
+    for offset in range(max(log.start_offset, history.start), log.end_offset):
+        assert log.epochs.epoch_at(offset) == history.epoch_of(offset)
+    aborted = [
+        (txn.producer_id, txn.first_offset, txn.last_offset) for s in log.segments for txn in s.txn_index.aborted
+    ]
+    assert aborted == [txn for txn in _aborted(history, log.end_offset) if txn[2] >= log.segments[0].base_offset]
+
+
+def _judge_producers(log: PartitionLog, history: History) -> None:
+    """As if all batches had been replayed; one whose batches are all gone may be forgotten."""
+    expected: ProducerState = producer_state(history.producers(log.end_offset))
+    found = producer_state(log.producers)
+    kept = {parse_header(data).producer_id for data in everything(log)} - {-1}
+    assert kept <= found.keys() <= expected.keys()
+    for producer_id, entry in found.items():
+        if entry[5] >= log.start_offset or expected[producer_id][5] < 0:
+            assert entry == expected[producer_id]
+
+
+def _aborted(history: History, end: int) -> list[tuple[int, int, int]]:
+    producers = Producers("history")
+    found = []
+    for data in history.before(end):
+        header = parse_header(data)
+        if header.producer_id < 0:
+            continue
+        if not header.is_control:
+            producers.note(header, header.base_offset, header.max_timestamp)
+        else:
+            ended = end_marker(ScannedBatch(0, header, memoryview(data)))
+            assert ended is not None
+            if (txn := producers.note_end(header, ended, header.base_offset)) is not None:
+                found.append((txn.producer_id, txn.first_offset, txn.last_offset))
+    return found
+
+
+def outcomes(disk: SimDisk, losses: int, seed: int) -> list[tuple[SimDisk, bool]]:
+    """What the next process may find: once after kill -9, and after so many different losses of power."""
+    found = [(disk.crash(), False)]
+    found += [(disk.power_loss(Random(f"{seed}/{loss}")), True) for loss in range(losses)]
+    return found
+
+
+def recovery_operations(disk: SimDisk, histories: Histories) -> int:
+    """How many disk operations a load takes; the disk is left as it was for others who hold it."""
+    copy = disk.crash()
+    with Machine("counting", disk=copy) as machine:
+        machine.manager(known_to(histories))
+        return copy.operations
+
+
+def crash_while_loading(disk: SimDisk, histories: Histories, operation: int, moment: Moment) -> SimDisk:
+    with Machine("loading", disk=disk) as machine:
+        disk.crash_at(operation, moment)
+        with suppress(SimulatedCrash):
+            machine.manager(known_to(histories))
+    return disk
