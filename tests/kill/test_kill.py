@@ -86,7 +86,8 @@ def kill_again_and_again(folder: Path, kills: int, seed: int) -> None:
         for writer, reader in zip(writers, fresh, strict=True):
             for partition in range(PARTITIONS):
                 assert ends[f"{writer.topic}-{partition}"] == len(reader.numbers[partition])
-        assert psutil.Process(node.pid).num_fds() < 200
+        segments = len(list(node.data.glob("*/*.log")))
+        assert psutil.Process(node.pid).num_fds() < 3 * segments + 100
 
 
 def check_log(node: NodeProcess) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from random import Random
 from typing import Any
 
@@ -213,14 +212,3 @@ def test_a_response_frame_is_size_header_and_body(entity: Any) -> None:
     assert frame[4:] == codec.response_header(key, version, 99) + codec.encode_response(entity)
     body = frame[4:][codec.response_body_position(key, version, frame[4:]) :]
     assert decode_response(key, version, body) == entity
-
-
-def test_warming_loads_readers_and_writers_once() -> None:
-    codec.warm([(3, 12)])
-    before = codec._request_types[3, 12]
-
-    codec.warm([(3, 12)])
-    gc.collect()
-
-    assert codec._request_types[3, 12].entity_type is before.entity_type
-    assert codec._response_types[3, 12].entity_type in codec._writers

@@ -33,7 +33,7 @@ from ottla.metadata.controller_port import ControllerPort
 from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.metadata.local_controller import LocalController
 from ottla.model.config import BrokerConfig, LogConfig, log_config
-from ottla.model.errors import OttlaError
+from ottla.model.errors import KafkaError, OttlaError
 from ottla.model.names import TopicPartition
 from ottla.raft.metadata_log import MetadataLog
 from ottla.raft.node import RaftNode
@@ -201,17 +201,22 @@ class Node:
 
     async def _join(self, directory_ids: tuple[UUID, ...]) -> None:
         node_id = self.config.node_id
-        self.broker_epoch = await self.controller.submit(
-            RegisterBroker(
-                node_id,
-                self.cluster_id,
-                self.env.random.uuid(),
-                self._advertised(),
-                tuple(SUPPORTED.items()),
-                directory_ids,
-                self.config.broker_rack,
-            )
+        registration = RegisterBroker(
+            node_id,
+            self.cluster_id,
+            self.env.random.uuid(),
+            self._advertised(),
+            tuple(SUPPORTED.items()),
+            directory_ids,
+            self.config.broker_rack,
         )
+        try:
+            self.broker_epoch = await self.controller.submit(registration)
+        except KafkaError as error:
+            raise OttlaError(
+                f"this node cannot join its cluster: {error}. If Apache Kafka began these folders, it has finalised "
+                "features that Ottla does not have yet; give Ottla folders of its own."
+            ) from error
         await self.controller.submit(UnfenceBroker(node_id, self.broker_epoch))
 
     def _check_stalled(self) -> None:

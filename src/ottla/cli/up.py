@@ -27,7 +27,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 producer = Producer({{"bootstrap.servers": "{address}"}})
 producer.produce("hello", b"world")
 producer.flush()
-consumer = Consumer({{"bootstrap.servers": "{address}", "group.id": "me"}})
+consumer = Consumer({{"bootstrap.servers": "{address}", "group.id": "me", "enable.auto.commit": False}})
 consumer.assign([TopicPartition("hello", 0, 0)])
 print(consumer.poll(5).value())
 """

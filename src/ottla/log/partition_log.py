@@ -182,8 +182,12 @@ class PartitionLog(ReadableLog):
             base_offset = self.end_offset
         if old.base_offset == base_offset:
             return old  # there is nothing in it
-        old.finish()
-        segment = new_segment(self._env, self.folder, base_offset, self.config, now_ms)
+        try:
+            old.finish()
+            segment = new_segment(self._env, self.folder, base_offset, self.config, now_ms)
+        except OSError as error:
+            self._fail(error)  # going on in the old one would lead past the beginnings of the new one on disk
+            raise
         self.segments.append(segment)
         self._bases.append(base_offset)
         self._unsynced.names_changed()

@@ -57,6 +57,7 @@ class Chaos:
             "kill": self._kill,
             "power loss": self._power_loss,
             "death at an operation": self._death_at_operation,
+            "kill, then power loss": self._kill_then_power_loss,
             "stop": self._stop,
             "cut": self._cut,
             "cut at a byte": self._cut_at_byte,
@@ -91,6 +92,13 @@ class Chaos:
         self._node.kill()
 
     async def _power_loss(self) -> None:
+        self._node.power_loss()
+
+    async def _kill_then_power_loss(self) -> None:
+        """What the first left in the page cache, the next life may show to somebody before it is on disk."""
+        self._node.kill()
+        await self._node.serving()
+        await asyncio.sleep(self._random.uniform(0.0, 0.5))
         self._node.power_loss()
 
     async def _death_at_operation(self) -> None:

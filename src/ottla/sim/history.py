@@ -8,7 +8,7 @@ since an answer may arrive when that life is over.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -77,6 +77,8 @@ class TopicStory:
     partitions: int
     synced: bool
     """flush.messages=1: what is acknowledged, or shown to a consumer, survives a loss of power."""
+    compacted: bool
+    """A loss of power may leave gaps: the node cannot tell them from those that compaction makes."""
     delete_asked_at: float | None = None
     deleted_in_life: int | None = None
 
@@ -113,10 +115,15 @@ class History:
 
     # -- what clients do and learn
 
-    def made(self, life: int, name: str, topic_id: UUID, partitions: int, *, synced: bool) -> None:
+    def made(self, life: int, name: str, topic_id: UUID, partitions: int, configs: Mapping[str, str]) -> None:
         """A topic is known to exist: it was created, or an answer to Metadata has it."""
-        self.topics.setdefault(topic_id, TopicStory(name, topic_id, partitions, synced))
+        synced, compacted = configs.get("flush.messages") == "1", "compact" in configs.get("cleanup.policy", "")
+        self.topics.setdefault(topic_id, TopicStory(name, topic_id, partitions, synced, compacted))
         self.life(life).seen_topics[topic_id] = name
+
+    def may_have_gaps(self, partition: PartitionId) -> bool:
+        story = self.topics.get(partition.topic_id)
+        return story is not None and story.compacted
 
     def sends(self, partition: PartitionId, values: Iterable[bytes], first: Identity = NO_IDENTITY) -> None:
         sent = self.sent.setdefault(partition, {})

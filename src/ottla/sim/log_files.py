@@ -70,8 +70,13 @@ def _topic_id(content: bytes) -> UUID | None:
         return None
 
 
-def read_folder(files: Mapping[str, bytes | None], folder: str, skip_below: int = 0) -> StoredLog:
-    """The log in a folder. Segments wholly below `skip_below` are passed over: retention may have left any of them."""
+def read_folder(
+    files: Mapping[str, bytes | None], folder: str, skip_below: int = 0, *, gaps: bool = False
+) -> StoredLog:
+    """The log in a folder. Segments wholly below `skip_below` are passed over: retention may have left any of them.
+
+    With `gaps`, a segment may begin beyond the end of the one before it, as in a log that was compacted.
+    """
     segments: dict[int, bytes] = {}
     for path, content in files.items():
         if path.startswith(f"{folder}/") and path.endswith(LOG_SUFFIX) and content is not None:
@@ -81,6 +86,8 @@ def read_folder(files: Mapping[str, bytes | None], folder: str, skip_below: int 
         del bases[0]
     log = StoredLog(bases[0], bases[0]) if bases else StoredLog()
     for base in bases:
+        if gaps and base > log.end:
+            log.end = base
         if base != log.end:
             log.trouble = f"a segment begins at {base}, the one before it ends at {log.end}"
             break

@@ -19,7 +19,7 @@ from ottla.sim.executor import SimExecutor
 from ottla.sim.faults import Moment
 from ottla.sim.history import Death, History, Opened
 from ottla.sim.host import HostCrashed, Process
-from ottla.sim.log_files import PartitionId, partition_folders, read_folder
+from ottla.sim.log_files import PartitionId, StoredLog, partition_folders, read_folder
 from ottla.sim.world import World
 
 PORT = 9092
@@ -137,7 +137,7 @@ class SimNode:
         logs, ends = {}, {}
         for log in node.logs.all_logs():
             key = PartitionId(log.topic_id, log.partition.partition)
-            logs[key] = read_folder(files, log.folder, self._history.starts.get(key, 0))
+            logs[key] = self._read(files, log.folder, key)
             ends[key] = log.end_offset
         topics = {topic.id: topic.name for topic in node.image.topics.values()}
         opened = Opened(self._history.now(), node.cluster_id, topics, logs, ends)
@@ -149,7 +149,7 @@ class SimNode:
         starts = self._history.starts
         files = disk.snapshot()
         folders = partition_folders(files, LOG_DIR)
-        logs = {key: read_folder(files, folder, starts.get(key, 0)) for key, folder in folders.items()}
+        logs = {key: self._read(files, folder, key) for key, folder in folders.items()}
         sure: dict[PartitionId, int] = {}
         if is_power_loss:
             certain = disk.sure()
@@ -160,6 +160,11 @@ class SimNode:
         self._history.counts["power losses" if is_power_loss else "kills"] += not self._stopped_cleanly
         death = Death(self._history.now(), is_power_loss, self._stopped_cleanly, logs, sure)
         self._history.life(self.life).deaths.append(death)
+
+
+    def _read(self, files: Mapping[str, bytes | None], folder: str, key: PartitionId) -> StoredLog:
+        gaps = self._history.may_have_gaps(key)
+        return read_folder(files, folder, self._history.starts.get(key, 0), gaps=gaps)
 
 
 class _Doorbell:

@@ -48,6 +48,14 @@ class BufferPool:
             self._free.setdefault(size, []).append(buffer)
         self._serve_waiting()
 
+    def hold(self, size: int) -> None:
+        """Counts what a request keeps in memory beyond its own buffer, until `let_go`."""
+        self.lent += size
+
+    def let_go(self, size: int) -> None:
+        self.lent -= size
+        self._serve_waiting()
+
     def _fits(self, size: int) -> bool:
         return not self.lent or self.lent + size <= self.budget
 

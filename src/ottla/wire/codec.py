@@ -1,13 +1,12 @@
 """Kafka's messages to and from bytes: headers by hand, bodies through kio.
 
 kio has one class for each version of each message and imports them one by one; here they are loaded when a message of
-that key and version first comes by, or by `warm` before clients do. Results are typed `Any`: every version is a class
-of its own, and the API files know which fields theirs have.
+that key and version first comes by. Results are typed `Any`: every version is a class of its own, and the API files know
+which fields theirs have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from io import BytesIO
 from struct import Struct
 from struct import error as StructError
@@ -143,13 +142,6 @@ def response_frame(correlation_id: int, entity: Any) -> bytes:
     if entity.__api_key__ != API_VERSIONS and entity.__flexible__:
         return _SIZE_AND_CORRELATION.pack(len(body) + 5, correlation_id) + b"\x00" + body
     return _SIZE_AND_CORRELATION.pack(len(body) + 4, correlation_id) + body
-
-
-def warm(keys: Iterable[tuple[int, int]]) -> None:
-    """Loads requests and answers of these keys and versions: 8 to 27 ms each, better before than under a client."""
-    for key, version in keys:
-        _load(_request_types, key, version)
-        _load_writer(_load(_response_types, key, version).entity_type)
 
 
 class _Loaded(NamedTuple):

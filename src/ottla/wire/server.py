@@ -28,7 +28,10 @@ SCRATCH_BYTES: Final = 64 * 1024
 CHUNK_BYTES: Final = 256 * 1024  # how much of a file is read and handed to the transport at once
 JOIN_BYTES: Final = 16 * 1024  # up to here copying is cheaper than another buffer in the transport
 MAX_OVERLAPPING: Final = 1024
+MAX_UNSENT_BYTES: Final = 64 * 1024  # of small answers, before they are handed to the transport
+MAX_HELD_BYTES: Final = 512 * 1024  # of answers that wait for one before them
 STALL_SECONDS: Final = 30.0
+STALL_SHARE: Final = 0.1  # of a request must come in that time: a drip of bytes is a stall too
 _LOOK_AT_CLOCK: Final = 16  # requests
 _SIZE: Final = Struct(">i")
 
@@ -58,6 +61,7 @@ class ConnectionSettings:
 class ServerConnection(asyncio.BufferedProtocol):
     def __init__(self, settings: ConnectionSettings, listener: str) -> None:
         self.listener = listener
+        self.pool = settings.pool
         self.peer = "?"
         self.local_port = 0
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
@@ -67,17 +71,20 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._frame: bytearray | None = None  # a frame being received, in a lent buffer
         self._frame_size = 0
         self._filled = 0
+        self._progress = 0  # how much of it there was when it last came on as it should, and when that was
         self._progress_at = 0.0
         self._aside = b""  # read, and not handled while the connection rests
         self._waits_for_buffer = False
         self._postponed = False  # this turn of the loop has had its time
         self._slots: deque[Later] = deque()  # answers that are awaited, oldest first
+        self._held_bytes = 0  # of answers that are there and wait in `_slots`
         self._stream: deque[Part] = deque()  # an answer being sent piece by piece
         self._reading_file = False
         self._write_paused = False
         self._read_paused = False
         self._handling = False
         self._out: list[bytes | bytearray] = []
+        self._out_bytes = 0
 
     # -- asyncio's side
 
@@ -118,8 +125,6 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._frame_complete()
                 if self._settings.turn.is_over():
                     self._postpone()
-            else:
-                self._progress_at = asyncio.get_running_loop().time()
             return
         end = len(self._prefix) + nbytes
         self._prefix = b""
@@ -134,9 +139,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        if self._stream:
-            self._pump()
-        self._go_on()
+        self._pump()
+        self._slot_done()
 
     # -- frames
 
@@ -194,6 +198,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._filled = len(have)
         buffer[: self._filled] = have
         self._frame = buffer
+        self._progress = self._filled
         self._progress_at = asyncio.get_running_loop().time()
 
     def _buffer_is_free(self, buffer: bytearray) -> None:
@@ -223,8 +228,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._settings.pool.give_back(frame)
 
     def close_if_stalled(self, now: float) -> None:
-        if self._frame is not None and now - self._progress_at > STALL_SECONDS:
-            self._refuse(f"no more of a request of {self._frame_size} bytes for {STALL_SECONDS:.0f} s")
+        if self._frame is None:
+            return
+        came = self._filled - self._progress
+        if came >= self._frame_size * STALL_SHARE:
+            self._progress, self._progress_at = self._filled, now
+        elif now - self._progress_at > STALL_SECONDS:
+            self._refuse(f"only {came} bytes of a request of {self._frame_size} came in {STALL_SECONDS:.0f} s")
 
     # -- requests
 
@@ -256,15 +266,21 @@ class ServerConnection(asyncio.BufferedProtocol):
             slot = Later(overlaps=True)
             slot.complete(answer)
             self._slots.append(slot)
+            if isinstance(answer, bytes):
+                self._held_bytes += len(answer)
         elif isinstance(answer, bytes):
             self._out.append(answer)
+            self._out_bytes += len(answer)
+            if self._out_bytes > MAX_UNSENT_BYTES:  # a short question may have a long answer, and many may come at once
+                self._write_out()
         else:
             self._send(answer)
 
     def _slot_done(self) -> None:
         """An awaited answer is there; send it, and those behind it, as far as they are there too."""
-        while self._slots and self._slots[0].done and not self._stream:
-            slot = self._slots.popleft()
+        slots = self._slots
+        while slots and slots[0].done and not self._stream:
+            slot = slots.popleft()
             if slot.failed:
                 self.abort()
                 return
@@ -273,6 +289,8 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._out.append(message)
             elif message is not None:
                 self._send(message)
+        if not slots:
+            self._held_bytes = 0
         if not self._handling:
             if self._out:
                 self._write_out()
@@ -293,7 +311,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._write_paused or self._stream or self._waits_for_buffer or self._postponed:
             return True
         slots = self._slots
-        return bool(slots) and (not slots[-1].overlaps or len(slots) >= MAX_OVERLAPPING)
+        return bool(slots) and (
+            not slots[-1].overlaps or len(slots) >= MAX_OVERLAPPING or self._held_bytes > MAX_HELD_BYTES
+        )
 
     def _rest(self) -> None:
         if not self._read_paused and self._transport is not None:
@@ -317,6 +337,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _write_out(self) -> None:
         out, self._out = self._out, []
+        self._out_bytes = 0
         if self._transport is None:
             return
         if len(out) == 1:
@@ -347,8 +368,6 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._chunk_read(part, data)
         if self._out:
             self._write_out()
-        if not stream and self._slots and self._slots[0].done:
-            self._slot_done()
 
     def _chunk_read(self, part: FileRange, data: bytes | bytearray) -> None:
         if not data:
@@ -377,7 +396,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         self._chunk_read(part, future.result())
         self._pump()
-        self._go_on()
+        self._slot_done()
 
     # -- the end
 

@@ -23,6 +23,7 @@ from ottla.model.names import INTERNAL_TOPICS
 from ottla.replica.delayed_produce import DelayedProduce
 from ottla.replica.partition import Appended, Partition
 from ottla.security.authorizer import Operation, Resource
+from ottla.wire.buffers import BufferPool
 from ottla.wire.codec import MalformedRequest
 from ottla.wire.reply import CloseConnection, Later, Message
 from ottla.wire.varint import read_uvarint, uvarint
@@ -105,7 +106,7 @@ def _append_one(context: Context, shape: Shape, batch: memoryview) -> Message | 
         return _answer(context, request, [[Appended(partition)]])
     result = partition.append(batch, request.acks, Origin.CLIENT, -1, shape.version)
     if not isinstance(result, Appended) or not _is_acknowledged(partition, request.acks, result):
-        return _wait(context, request, [[result]])
+        return _wait(context, request, [[result]], len(batch))
     if result.code is not _NONE or request.acks == 0:
         return _answer(context, request, [[result]])
     return shape.answer.pack(
@@ -146,10 +147,10 @@ def _append_all(context: Context, body: memoryview) -> Message | Later:
         request = _read_flexible(body, version) if version >= _FLEXIBLE else _read_legacy(body)
     except (IndexError, StructError, ValueError) as error:
         raise MalformedRequest(f"Produce version {version} cannot be read: {error}") from error
-    context.connection.memo = _shape(version, body, request)
     if request.acks not in (-1, 0, 1):
         refused = Appended(ErrorCode.invalid_required_acks)
         return _answer(context, request, [[refused] * len(topic.rows) for topic in request.topics])
+    context.connection.memo = _shape(version, body, request)
     replicas = context.node.replicas
     waits = False
     results: list[list[Appended | asyncio.Future[Appended]]] = []
@@ -166,7 +167,7 @@ def _append_all(context: Context, body: memoryview) -> Message | Later:
             appended.append(result)
         results.append(appended)
     if waits:
-        return _wait(context, request, results)
+        return _wait(context, request, results, len(body))
     return _answer(context, request, cast("list[list[Appended]]", results))  # no future is among them
 
 
@@ -196,8 +197,15 @@ def _is_acknowledged(partition: Partition, acks: int, result: Appended) -> bool:
     return stage.value >= result.next_offset
 
 
-def _wait(context: Context, request: Request, results: list[list[Appended | asyncio.Future[Appended]]]) -> Later:
-    later = Later(overlaps=True)
+def _wait(
+    context: Context, request: Request, results: list[list[Appended | asyncio.Future[Appended]]], size: int
+) -> Later:
+    # Batches that are checked elsewhere are kept in memory until they are appended. The next request of this
+    # connection waits for that, and those of others count it, or a flood of them would fill the memory.
+    checked = [result for appended in results for result in appended if isinstance(result, asyncio.Future)]
+    later = Later(overlaps=not checked)
+    if checked:
+        _hold_until_done(context.connection.pool, size, checked)
     node = context.node
 
     def done(complete: list[list[Appended]]) -> None:
@@ -224,6 +232,20 @@ def _wait(context: Context, request: Request, results: list[list[Appended | asyn
     return later
 
 
+def _hold_until_done(pool: BufferPool, size: int, futures: list[asyncio.Future[Appended]]) -> None:
+    pool.hold(size)
+    left = len(futures)
+
+    def done(_: asyncio.Future[Appended]) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            pool.let_go(size)
+
+    for future in futures:
+        future.add_done_callback(done)
+
+
 # -- reading
 
 
@@ -244,6 +266,8 @@ def _read_flexible(data: memoryview, version: int) -> Request:
             topic_id = UUID(bytes=bytes(data[start:at]))
         else:
             length, at = read_uvarint(data, at)
+            if not length:
+                raise ValueError("a topic has no name")
             name = str(data[at : at + length - 1], "utf-8")
             at += length - 1
         encoded = data[start:at]
@@ -290,6 +314,8 @@ def _read_legacy(data: memoryview) -> Request:
     for _ in range(topic_count):
         start = at
         length = _I16.unpack_from(data, at)[0]
+        if length < 0:
+            raise ValueError("a topic has no name")
         at += 2 + length
         name = str(data[start + 2 : at], "utf-8")
         encoded = data[start:at]

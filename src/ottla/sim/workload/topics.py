@@ -87,6 +87,5 @@ class TopicKeeper:
             self._client.history.complain(f"{name} is {found}, but {expected} was acknowledged")
 
     def _known(self, life: int, topic: KnownTopic) -> KnownTopic:
-        synced = self._configs.get(topic.name, {}).get("flush.messages") == "1"
-        self._client.history.made(life, topic.name, topic.id, topic.partitions, synced=synced)
+        self._client.history.made(life, topic.name, topic.id, topic.partitions, self._configs.get(topic.name, {}))
         return topic

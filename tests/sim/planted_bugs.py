@@ -1,0 +1,158 @@
+"""Mistakes in the production code, one line each, that the checkers of a simulated node must find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ottla.broker import producer_ids
+from ottla.log import log_dir, partition_log, producers, recovery, scan, segment
+from ottla.log.partition_log import PartitionLog
+from ottla.metadata import local_controller
+from ottla.raft import metadata_log
+from ottla.raft.metadata_log import MetadataLog
+from ottla.replica.partition import Partition
+from ottla.replica.progress import Progress
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def acknowledge_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionLog, "committable_offset", property(lambda log: log.end_offset))
+
+
+def skip_checksums_in_recovery(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scan, "crc32c", _AnyCrc)
+
+
+class _AnyCrc(int):
+    """Equal to whatever it is compared with."""
+
+    def __new__(cls, data: object) -> _AnyCrc:
+        return super().__new__(cls)
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = int.__hash__
+
+
+def forget_producers_in_recovery(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recovery._Loader, "_note", lambda *_: None)
+
+
+def leave_producers_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(partition_log, "write_snapshot", lambda entries: producers.write_snapshot(()))
+
+
+def forget_to_sync_metadata(patch: pytest.MonkeyPatch) -> None:
+    async def flush(self: MetadataLog) -> int:
+        return self.log.end_offset
+
+    patch.setattr(MetadataLog, "flush", flush)
+
+
+def answer_before_metadata_is_committed(patch: pytest.MonkeyPatch) -> None:
+    append = local_controller.LocalController._append
+
+    def hasty(self: local_controller.LocalController, records: Any, reply: Any) -> Any:
+        done = append(self, records, reply)
+        self._commit(1 << 62)
+        return done
+
+    patch.setattr(local_controller.LocalController, "_append", hasty)
+
+
+def cut_one_batch_too_many(patch: pytest.MonkeyPatch) -> None:
+    good_batches = scan.good_batches
+
+    def fewer(*args: Any) -> Iterable[Any]:
+        yield from list(good_batches(*args))[:-1]
+
+    patch.setattr(recovery, "good_batches", fewer)
+
+
+def recover_nothing_beyond_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
+    load = recovery.load_log
+    patch.setattr(log_dir, "load_log", lambda env, request: load(env, replace(request, clean=True)))
+
+
+def checkpoint_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
+    def offsets(self: log_dir.LogDir) -> Mapping[Any, int]:
+        return {partition: log.end_offset for partition, log in self.logs.items()}
+
+    patch.setattr(log_dir.LogDir, "_recovery_offsets", offsets)
+
+
+def accept_sequences_twice(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(producers.Producers, "check", lambda self, header: None)
+
+
+def recognise_only_the_last_batch(patch: pytest.MonkeyPatch) -> None:
+    """A retry of an earlier one is then taken for a gap, and sent again under another id."""
+    patch.setattr(producers.ProducerEntry, "duplicate_of", lambda self, header: None)
+
+
+def show_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Partition, "high_watermark", property(lambda self: self.log.end_offset))
+    advance = Partition._advance
+
+    def further(self: Partition) -> None:
+        advance(self)
+        self.committed.advance(self.log.end_offset)
+
+    patch.setattr(Partition, "_advance", further)
+
+
+def let_the_high_watermark_go_back(patch: pytest.MonkeyPatch) -> None:
+    advance = Progress.advance
+
+    def wobbly(self: Progress, value: int) -> None:
+        advance(self, value)
+        if value % 7 == 0:
+            self.value -= 1
+
+    patch.setattr(Progress, "advance", wobbly)
+
+
+def give_producer_ids_again(patch: pytest.MonkeyPatch) -> None:
+    async def allocate(self: producer_ids.ProducerIds) -> None:
+        self._reserve = (0, 1000)
+
+    patch.setattr(producer_ids.ProducerIds, "_allocate", allocate)
+
+
+def forget_to_sync_names(patch: pytest.MonkeyPatch) -> None:
+    flush_job = PartitionLog.flush_job
+
+    def job(self: PartitionLog, goal: int) -> Any:
+        self._unsynced.names = self._unsynced.folder = False  # type: ignore[attr-defined]
+        return flush_job(self, goal)
+
+    patch.setattr(PartitionLog, "flush_job", job)
+
+
+def find_one_place_too_far(patch: pytest.MonkeyPatch) -> None:
+    find = segment.Segment.find
+
+    def further(self: segment.Segment, offset: int) -> Any:
+        return find(self, offset + 1 if offset % 11 == 10 else offset)
+
+    patch.setattr(segment.Segment, "find", further)
+
+
+def keep_deleted_topics(patch: pytest.MonkeyPatch) -> None:
+    """The answer is given, but the record that deletes goes nowhere."""
+
+
+def keep_the_clean_shutdown_mark(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(log_dir, "read_clean_shutdown", lambda disk, folder: 1)
+
+
+_ = metadata_log
