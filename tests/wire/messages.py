@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial._serialize import get_writer
 
-from ottla.wire.structure import uvarint
+from ottla.wire.varint import uvarint
 
 ALL_KEYS = sorted(api_key_map)
 

@@ -101,9 +101,12 @@ class Replicas:
                 _log.error("the log of %s could not be created: %s", key, error)
                 return
             partition = self._add(key, topic_id, log)
-        partition.lead_or_follow(
-            Leadership(image.leader, image.leader_epoch, image.isr, image.replicas, image.partition_epoch)
-        )
+        try:
+            partition.lead_or_follow(
+                Leadership(image.leader, image.leader_epoch, image.isr, image.replicas, image.partition_epoch)
+            )
+        except OSError as error:  # must not keep the partitions after it from what was published
+            _log.error("the leader epoch of %s could not be stored: %s", key, error)
 
     def _add(self, key: TopicPartition, topic_id: UUID, log: PartitionLog) -> Partition:
         high_watermark = self._checkpointed.get(key, log.start_offset)
@@ -120,7 +123,10 @@ class Replicas:
         if self.by_name.get(key) is partition:
             del self.by_name[key]
         partition.lead_or_follow(Leadership(-1, partition.leader_epoch, (), ()))
-        self._logs.delete(key)
+        try:
+            self._logs.delete(key)
+        except OSError as error:
+            _log.error("the folder of %s could not be marked as deleted, a restart will set it aside: %s", key, error)
 
     # -- what partitions tell
 

@@ -85,6 +85,10 @@ class EntryFile:
             raise NotInMemory(file, self.entry_size, n * self.entry_size)
         return data
 
+    def in_file(self) -> bytes:
+        """All entries that are in the file, by a blocking read."""
+        return self._opened().pread(self._in_file * self.entry_size, 0) if self._in_file else b""
+
     def truncate(self, count: int) -> None:
         if count >= self._in_file:
             del self._tail[(count - self._in_file) * self.entry_size :]
@@ -157,9 +161,17 @@ class OffsetIndex:
         n = _last_not_above(self.entries, _OFFSET_ENTRY, offset - self.base_offset)
         return self.entry(n) if n >= 0 else None
 
-    def truncate_to(self, offset: int) -> None:
-        """Drops entries for offsets at or above the given one."""
-        self.entries.truncate(_last_not_above(self.entries, _OFFSET_ENTRY, offset - 1 - self.base_offset) + 1)
+    def keep_sound(self, below: int) -> None:
+        """Keeps entries from the first on as long as they rise and are for offsets below the given one.
+
+        Of what was written after the last sync a loss of power leaves any part, and zeros between.
+        """
+        count, before = 0, (-1, -1)
+        for relative, position in _OFFSET_ENTRY.iter_unpack(self.entries.in_file()):
+            if relative <= before[0] or position <= before[1] or self.base_offset + relative >= below:
+                break
+            count, before = count + 1, (relative, position)
+        self.entries.truncate(count)
 
 
 class TimeEntry(NamedTuple):
@@ -205,11 +217,16 @@ class TimeIndex:
         n = _last_not_above(self.entries, _TIME_ENTRY, timestamp)
         return self.entry(n) if n >= 0 else None
 
-    def truncate_to(self, offset: int) -> None:
-        """Drops entries that point at or beyond an offset."""
-        count = self.entries.count
-        while count and self.entry(count - 1).offset >= offset:
-            count -= 1
+    def keep_sound(self, below: int) -> None:
+        """Keeps entries from the first on as long as they rise and point below an offset; see `OffsetIndex`."""
+        count, before = 0, (-1, -1)
+        for timestamp, relative in _TIME_ENTRY.iter_unpack(self.entries.in_file()):
+            if timestamp <= before[0] or relative < before[1] or self.base_offset + relative >= below:
+                break
+            count, before = count + 1, (timestamp, relative)
+        self.drop_after(count)
+
+    def drop_after(self, count: int) -> None:
         self.entries.truncate(count)
         self._find_last()
 

@@ -47,12 +47,13 @@ def _time_index_problem(segment: Segment) -> str | None:
         if header.max_timestamp > largest:
             return f"{path} does not know of the timestamp of offset {header.last_offset}"
         position += header.size
-    if last is not None and not _is_so(segment, last.timestamp, last.offset):
+    if last is not None and not is_so(segment, last.timestamp, last.offset):
         return f"{path} ends with an entry that the log does not have"
     return None
 
 
-def _is_so(segment: Segment, timestamp: int, offset: int) -> bool:
+def is_so(segment: Segment, timestamp: int, offset: int) -> bool:
+    """Whether the batch with an offset has a largest timestamp."""
     entry = segment.offset_index.lookup(offset)
     position = 0 if entry is None else entry[1]
     while (header := segment.header_at(position)) is not None and header.length > 0:

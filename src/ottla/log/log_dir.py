@@ -148,6 +148,8 @@ class LogDir:
     def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
         self._be_sure_it_is_forgotten(partition)
         folder = f"{self.path}/{partition}"
+        if self._disk.exists(folder):  # of a namesake, which could not be renamed when it was deleted
+            self._set_aside(folder, partition)
         self._disk.make_dirs(folder)
         log = load_log(self._env, LoadRequest(folder, partition, topic_id, config, clean=True))
         self._write_topic_id(log)
@@ -172,9 +174,11 @@ class LogDir:
         log = self.logs.pop(partition)
         target = f"{self.path}/{marked_dir(partition, self._env.random.uuid().hex, DELETE_DIR_SUFFIX)}"
         log.close()
-        self._disk.rename(log.folder, target)
-        self.checkpoint()
-        self._forgotten[partition] = (self._recovery_file.put_count, self._start_file.put_count)
+        try:
+            self._disk.rename(log.folder, target)
+        finally:
+            self.checkpoint()
+            self._forgotten[partition] = (self._recovery_file.put_count, self._start_file.put_count)
         return target
 
     # -- checkpoints

@@ -99,7 +99,10 @@ class LogManager:
     def _remove_later(self, paths: list[str], folder: str | None, delay_ms: int) -> None:
         def remove() -> None:
             for path in paths:
-                self._env.disk.remove(path)
+                try:
+                    self._env.disk.remove(path)
+                except OSError as error:
+                    _log.warning("%s could not be removed, the next start will try again: %s", path, error)
             if folder is not None:
                 self._env.disk.remove_tree(folder)
 

@@ -145,7 +145,11 @@ class PartitionLog(ReadableLog):
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         if self.epochs.assign(epoch, start_offset):
-            self.store_epochs()
+            try:
+                self.store_epochs()
+            except OSError as error:
+                self._fail(error)
+                raise
         self._latest_epoch = self.epochs.latest
 
     def store_epochs(self) -> None:

@@ -17,7 +17,7 @@ from ottla.env.files import read_file
 from ottla.env.ports import Env
 from ottla.log.checkpoints import CorruptCheckpoint, read_epochs
 from ottla.log.epochs import EpochStart, LeaderEpochs
-from ottla.log.index_check import index_problem, last_indexed_position
+from ottla.log.index_check import index_problem, is_so, last_indexed_position
 from ottla.log.partition_log import PartitionLog, new_segment, roll_jitter
 from ottla.log.paths import (
     DELETED_SUFFIX,
@@ -75,10 +75,10 @@ class _Loader:
         doubtful, whole = self._first_doubtful(segments)
         if doubtful == len(segments):
             end_offset = self._check_tail(segments[-1]) if segments else start_offset
-            self._load_producers(segments, start_offset, end_offset)
+            self._load_producers(segments, end_offset)
             self._replay_producers(segments, end_offset)
         else:
-            end_offset = self._recover(segments, doubtful, whole, start_offset)
+            end_offset = self._recover(segments, doubtful, whole)
         if end_offset < start_offset:
             _log.warning(
                 "%s ends at %d, before its start %d: starting it afresh", request.folder, end_offset, start_offset
@@ -90,8 +90,8 @@ class _Loader:
         if not segments:
             segments.append(new_segment(self._env, request.folder, end_offset, self._config, now_ms))
         self._remove_stray_snapshots(segments, end_offset)
-        self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(start_offset)
+        self._epochs.truncate_from_end(end_offset)
         for segment in segments:
             segment.load_timestamps()
             segment.may_wait(False)
@@ -110,6 +110,8 @@ class _Loader:
             end_offset=end_offset,
             flushed_offset=end_offset if request.clean else min(request.recovery_point, end_offset),
         )
+        for segment in segments[doubtful:]:  # one that was cut back before the crash may be whole again after the next
+            log.sync_with_next_flush(segment.path)
         if self._epochs.starts != self._stored_epochs:
             log.store_epochs()
         return log
@@ -229,10 +231,11 @@ class _Loader:
 
     # -- producers
 
-    def _load_producers(self, segments: list[Segment], start_offset: int, upto: int) -> None:
+    def _load_producers(self, segments: list[Segment], upto: int) -> None:
         """From the newest snapshot at or below an offset; those that cannot be read are removed."""
+        first = segments[0].base_offset if segments else upto
         for offset, path in reversed(self._snapshots()):
-            if offset > upto or offset < start_offset:
+            if not first <= offset <= upto:
                 continue
             try:
                 self._producers.load(read_snapshot(read_file(self._disk, path)), offset)
@@ -240,7 +243,7 @@ class _Loader:
             except CorruptSnapshot as error:
                 _log.warning("%s: %s; taking an older one", path, error)
                 self._disk.remove(path)
-        self._producers.clear(max(start_offset, segments[0].base_offset) if segments else start_offset)
+        self._producers.clear(first)
 
     def _replay_producers(self, segments: list[Segment], upto: int) -> None:
         """Catches up from the snapshot to an offset through batches that are known to be good."""
@@ -272,7 +275,7 @@ class _Loader:
 
     # -- after a crash
 
-    def _recover(self, segments: list[Segment], first: int, whole: bool, start_offset: int) -> int:
+    def _recover(self, segments: list[Segment], first: int, whole: bool) -> int:
         """Reads everything beyond the recovery point; gives the end offset."""
         end_offset = 0
         for number, segment in enumerate(segments):  # which may become fewer on the way
@@ -290,7 +293,7 @@ class _Loader:
             if number == first:
                 if not whole:
                     position, from_offset = self._start_of_doubt(segment)
-                self._load_producers(segments[: number + 1], start_offset, from_offset)
+                self._load_producers(segments[: number + 1], from_offset)
                 self._replay_producers(segments[: number + 1], from_offset)
             size = segment.size
             end_offset = self._read_again(segment, position, from_offset)
@@ -323,13 +326,19 @@ class _Loader:
         recovery_point = self._request.recovery_point
         if recovery_point <= segment.base_offset or index_problem(self._disk, segment, sizes_only=True) is not None:
             return 0, segment.base_offset
-        entry = segment.offset_index.lookup(recovery_point - 1)
-        if entry is None or not 0 <= entry[1] < segment.size:
+        offsets, times = segment.offset_index, segment.time_index
+        offsets.keep_sound(recovery_point)
+        if not offsets.entries.count:
             return 0, segment.base_offset
-        header = segment.header_at(entry[1])
-        if header is None or header.last_offset != entry[0]:
+        last_offset, position = offsets.entry(offsets.entries.count - 1)
+        header = segment.header_at(position)
+        if header is None or header.last_offset != last_offset:
             return 0, segment.base_offset
-        return entry[1], header.base_offset
+        times.keep_sound(header.base_offset)
+        while (last := times.last()) is not None and not is_so(segment, last.timestamp, last.offset):
+            times.drop_after(times.entries.count - 1)
+        offsets.entries.truncate(offsets.entries.count - 1)  # that of the first batch that is read again
+        return position, header.base_offset
 
     def _read_again(self, segment: Segment, position: int, from_offset: int) -> int:
         """Checks batches and makes anew what is told of them elsewhere; `segment.size` then is the good part's."""
@@ -338,8 +347,6 @@ class _Loader:
             segment.begin_rebuild()
             segment.txn_index.reset()
         else:
-            segment.offset_index.truncate_to(from_offset)
-            segment.time_index.truncate_to(from_offset)
             segment.txn_index.truncate_to(from_offset)
             segment.load_timestamps()
             segment.expect_index_entry(interval)

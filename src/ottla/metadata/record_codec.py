@@ -18,6 +18,7 @@ from kio.serial.errors import SerialError
 
 from ottla.metadata.records.base import MetadataRecord
 from ottla.metadata.records.index import MODULES
+from ottla.wire.varint import Malformed, read_uvarint, uvarint
 
 _FRAME_VERSION: Final = 1
 _OLDER: Final = "ottla.metadata.records.older."
@@ -59,7 +60,7 @@ def encode_record(record: MetadataRecord, version: int) -> bytes:
     wire = _wire_format(key, version)
     buffer = BytesIO()
     for number in (_FRAME_VERSION, key, version):
-        buffer.write(_uvarint(number))
+        buffer.write(uvarint(number))
     wire.write(buffer, record if type(record) is wire.type else _older(record, wire))
     return buffer.getvalue()
 
@@ -68,14 +69,14 @@ def decode_record(value: bytes | None) -> DecodedRecord:
     if not value:
         raise RecordError("a metadata record has no value")
     try:
-        frame_version, position = _read_uvarint(value, 0)
+        frame_version, position = read_uvarint(value, 0)
         if frame_version != _FRAME_VERSION:
             raise RecordError(f"a metadata record has frame version {frame_version}, only 1 is known")
-        key, position = _read_uvarint(value, position)
-        version, position = _read_uvarint(value, position)
+        key, position = read_uvarint(value, position)
+        version, position = read_uvarint(value, position)
         wire = _wire_format(key, version)
         record, size = wire.read(value, position)
-    except (SerialError, KeyError, IndexError) as error:
+    except (SerialError, Malformed, KeyError, IndexError) as error:
         raise RecordError(f"a metadata record cannot be read: {error!r}") from error
     if position + size != len(value):
         raise RecordError(f"{len(value) - position - size} bytes follow a {type(record).__name__}")
@@ -132,25 +133,3 @@ def _lost(record: MetadataRecord, wire: _WireFormat) -> list[str]:
     """Fields that the older version lacks and that are not at their default."""
     missing = [field for field in fields(record) if field.name not in wire.fields]
     return [field.name for field in missing if field.default is MISSING or getattr(record, field.name) != field.default]
-
-
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _read_uvarint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > 28:
-            raise RecordError("a metadata record's frame has a number of more than five bytes")

@@ -104,7 +104,9 @@ def _check_contents(history: History, key: PartitionId, log: StoredLog, where: s
 def _check_between(history: History, before: Life, after: Life) -> Iterator[str]:
     opened = after.opened
     assert opened is not None
-    deaths = [death for life in history.lives.values() if before.number <= life.number < after.number for death in life.deaths]
+    deaths = [
+        death for life in history.lives.values() if before.number <= life.number < after.number for death in life.deaths
+    ]
     if not deaths:
         yield f"life {after.number} began although life {before.number} never ended"
         return

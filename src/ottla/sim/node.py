@@ -161,7 +161,6 @@ class SimNode:
         death = Death(self._history.now(), is_power_loss, self._stopped_cleanly, logs, sure)
         self._history.life(self.life).deaths.append(death)
 
-
     def _read(self, files: Mapping[str, bytes | None], folder: str, key: PartitionId) -> StoredLog:
         gaps = self._history.may_have_gaps(key)
         return read_folder(files, folder, self._history.starts.get(key, 0), gaps=gaps)

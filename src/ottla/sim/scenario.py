@@ -1,7 +1,7 @@
 """One run: a node, its clients, everything that may go wrong, then healing, and the judgement.
 
-    outcome = run(seed=17)
-    assert not outcome.violations, outcome.report()
+outcome = run(seed=17)
+assert not outcome.violations, outcome.report()
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ class _Scenario:
 
     def _client(self, name: str) -> Client:
         host = self._world.host(name, skew_ms=self._random.choice((0, 0, -3000, 3000)))
-        client = Client(name, host.env, self._world.random(f"client {name}"), self._history, (self.node.host.name, PORT))
+        client = Client(
+            name, host.env, self._world.random(f"client {name}"), self._history, (self.node.host.name, PORT)
+        )
         self._clients.append(client)
         return client
 

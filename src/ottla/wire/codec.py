@@ -1,8 +1,8 @@
 """Kafka's messages to and from bytes: headers by hand, bodies through kio.
 
 kio has one class for each version of each message and imports them one by one; here they are loaded when a message of
-that key and version first comes by. Results are typed `Any`: every version is a class of its own, and the API files know
-which fields theirs have.
+that key and version first comes by. Results are typed `Any`: every version is a class of its own, and the API files
+know which fields theirs have.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.env.ports import Buffer
+from ottla.wire.varint import Malformed, read_uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,8 +83,6 @@ def parse_request_header(frame: Buffer) -> RequestHeader:
 def _skip_tagged_fields(data: Buffer, position: int) -> int:
     if position < len(data) and data[position] == 0:  # no client is known to send any
         return position + 1
-    from ottla.wire.structure import Malformed, read_uvarint
-
     view = memoryview(data)
     try:
         count, position = read_uvarint(view, position)

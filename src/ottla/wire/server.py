@@ -361,7 +361,11 @@ class ServerConnection(asyncio.BufferedProtocol):
                 stream.popleft()
                 continue
             size = min(part.size, CHUNK_BYTES)
-            data = part.file.pread_nowait(size, part.position)
+            try:
+                data = part.file.pread_nowait(size, part.position)
+            except OSError as error:
+                self._refuse(f"{part.file.path} cannot be read: {error}")
+                return
             if data is None:
                 self._read_cold(part, size)
                 break

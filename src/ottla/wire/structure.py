@@ -19,13 +19,11 @@ from typing import Any, Final, get_args, get_origin
 
 from kio.schema.errors import ErrorCode
 
+from ottla.wire.varint import Malformed, read_uvarint, uvarint
+
 Data = bytes | memoryview
 # Gives the position after the field. Copies the field to `out`, if there is one, in a form that kio can read.
 Step = Callable[[Data, int, "bytearray | None"], int]
-
-
-class Malformed(ValueError):
-    """Bytes that do not follow the schema."""
 
 
 class NeedsRewrite(Exception):
@@ -113,34 +111,6 @@ _RANGES: Final = {  # in milliseconds: kio counts durations in 64 bits of micros
     "datetime_i64": (-(2**63), 253_402_300_799_000),
 }
 _UNKNOWN_ERROR: Final = ErrorCode.unknown_server_error.value.to_bytes(2, "big", signed=True)
-
-
-def read_uvarint(data: Data, position: int) -> tuple[int, int]:
-    """An unsigned number of at most five bytes, and where it ends."""
-    try:
-        byte = data[position]
-        position += 1
-        if byte < 0x80:
-            return byte, position
-        value = byte & 0x7F
-        for shift in (7, 14, 21, 28):
-            byte = data[position]
-            position += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value, position
-    except IndexError:
-        raise Malformed(f"the message ends at byte {len(data)}, inside a number") from None
-    raise Malformed(f"a number that ends at byte {position} has more than five bytes")
-
-
-def uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def _take(data: Data, position: int, end: int, out: bytearray | None) -> int:

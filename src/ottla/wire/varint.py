@@ -3,19 +3,26 @@
 from ottla.env.ports import Buffer
 
 
+class Malformed(ValueError):
+    """Bytes that do not follow the schema."""
+
+
 def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
-    """The number and where it ends; IndexError beyond the data, ValueError for more than 32 bits."""
-    byte = data[position]
-    if byte < 0x80:
-        return byte, position + 1
-    value = byte & 0x7F
-    for shift in (7, 14, 21, 28):
-        position += 1
+    """A number of at most five bytes, and where it ends."""
+    try:
         byte = data[position]
-        value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, position + 1
-    raise ValueError("a variable-length number has more than five bytes")
+            return byte, position + 1
+        value = byte & 0x7F
+        for shift in (7, 14, 21, 28):
+            position += 1
+            byte = data[position]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value, position + 1
+    except IndexError:
+        raise Malformed(f"the message ends at byte {len(data)}, inside a number") from None
+    raise Malformed(f"a number that ends at byte {position} has more than five bytes")
 
 
 def uvarint(value: int) -> bytes:

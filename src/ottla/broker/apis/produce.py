@@ -26,7 +26,7 @@ from ottla.security.authorizer import Operation, Resource
 from ottla.wire.buffers import BufferPool
 from ottla.wire.codec import MalformedRequest
 from ottla.wire.reply import CloseConnection, Later, Message
-from ottla.wire.varint import read_uvarint, uvarint
+from ottla.wire.varint import Malformed, read_uvarint, uvarint
 
 if TYPE_CHECKING:
     from ottla.broker.replicas import Replicas
@@ -91,7 +91,7 @@ def _only_batch(body: memoryview, at: int) -> memoryview | None:
     """The records of a request that ends with them and with empty tagged fields of partition, topic and request."""
     try:
         length, at = read_uvarint(body, at)
-    except (IndexError, ValueError):
+    except Malformed:
         return None
     end = at + length - 1
     return body[at:end] if length and end + 3 == len(body) and bytes(body[end:]) == _NO_TAGS else None

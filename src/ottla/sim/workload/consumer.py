@@ -191,9 +191,7 @@ class Consumer:
                     if record.offset < place.position:
                         continue
                     if (record.offset > place.position and not gaps) or record.offset >= row.high_watermark:
-                        history.complain(
-                            f"{name}: got {record.offset} at {place.position}, below {row.high_watermark}"
-                        )
+                        history.complain(f"{name}: got {record.offset} at {place.position}, below {row.high_watermark}")
                     history.reads(life, place.id, record.offset, record.value or b"", self._client.name)
                     place.position = record.offset + 1
         except CorruptBatch as error:

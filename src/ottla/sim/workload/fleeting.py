@@ -6,8 +6,8 @@ import asyncio
 from typing import Final
 
 from ottla.sim.log_files import PartitionId
-from ottla.sim.workload.client import Client, KnownTopic
 from ottla.sim.workload.batches import Values
+from ottla.sim.workload.client import Client, KnownTopic
 from ottla.sim.workload.producers import send
 from ottla.sim.workload.topics import TopicKeeper
 
