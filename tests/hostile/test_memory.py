@@ -77,19 +77,6 @@ def test_many_questions_with_long_answers_are_not_answered_ahead_of_the_reader(
     assert peak.grown < SLACK, f"{peak.grown / MB:.0f} MB more than before"
 
 
-def test_answers_behind_one_that_is_awaited_are_not_piled_up(node: NodeProcess, bystander: Bystander) -> None:
-    """Behind a produce that waits for its fsync, or for the check of its records, others may be answered early."""
-    create_topic(node.address, "synced", 1, flush_messages=1)
-    produce = frame(PRODUCE, 9, **produce_values("synced", batch_of(10)))
-    ask = frame(
-        METADATA, 9, topics=None, allow_auto_topic_creation=False, include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
-    )  # fmt: skip
-    with Peak(node) as peak, flood(node, (produce + ask * 50) * 20, connections=10, times=3):
-        pass
-    assert peak.grown < SLACK, f"{peak.grown / MB:.0f} MB more than before"
-
-
 @pytest.mark.parametrize(
     ("topic", "configs"), [("plain", {}), ("compacted", {"cleanup_policy": "compact"})], ids=["plain", "compacted"]
 )

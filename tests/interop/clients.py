@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -38,8 +39,11 @@ class Refused(Exception):
 
 
 class Client(Protocol):
-    name: str
-    codecs: tuple[str, ...]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def codecs(self) -> tuple[str, ...]: ...
 
     def produce(
         self, address: str, topic: str, records: Iterable[Sent], *, acks: int = -1, codec: str = "none",
@@ -95,7 +99,7 @@ class Confluent:
                 options["headers"] = list(record.headers)
             producer.produce(
                 topic, record.value, record.key,
-                on_delivery=lambda error, message, number=number: delivered(number, error, message), **options,
+                on_delivery=partial(delivered, number), **options,
             )  # fmt: skip
         assert producer.flush(WITHIN_S) == 0, f"not all records were delivered within {WITHIN_S} s"
         if errors:

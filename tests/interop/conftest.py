@@ -38,12 +38,11 @@ def new_topic(node: NodeProcess) -> NewTopic:
 
 
 def create_topic(address: str, name: str, partitions: int = 1, **configs: str | int) -> str:
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.admin import NewTopic as Asked
+    from confluent_kafka import admin as kafka_admin
 
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = kafka_admin.AdminClient({"bootstrap.servers": address})
     values = {key.replace("_", "."): str(value) for key, value in configs.items()}
-    asked = Asked(name, partitions, 1, config=values)
+    asked = kafka_admin.NewTopic(name, partitions, 1, config=values)  # type: ignore[attr-defined]
     admin.create_topics([asked], operation_timeout=WITHIN_S)[name].result(WITHIN_S)
     return name
 

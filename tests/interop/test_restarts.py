@@ -134,8 +134,9 @@ def test_confluent_goes_on_over_restarts(own_node: NodeProcess, idempotent: bool
         deadline = time.monotonic() + WITHIN_S
         while not story.is_complete and time.monotonic() < deadline:
             for message in consumer.consume(500, 0.1):
-                if message.error() is None:
-                    story.read.append((message.offset(), int(message.value())))
+                offset, value = message.offset(), message.value()
+                if message.error() is None and offset is not None and value is not None:
+                    story.read.append((offset, int(value)))
         consumer.close()
 
     run(own_node, story, write, read)

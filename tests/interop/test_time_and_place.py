@@ -108,8 +108,8 @@ def test_an_offset_that_does_not_exist_is_reset_as_the_client_is_told(
         consumer.assign([TopicPartition(topic, 0, 77)])
         message = consumer.poll(10)
         consumer.close()
-        assert message is not None and message.error() is not None
-        assert "out of range" in message.error().str().lower()
+        assert message is not None and (error := message.error()) is not None
+        assert "out of range" in error.str().lower()
         return
     received = client.consume(node.address, topic, 5, start={0: 77})
     assert [r.offset for r in received] == [0, 1, 2, 3, 4]

@@ -34,7 +34,8 @@ def test_no_topic_comes_to_be_where_the_config_forbids_it(tmp_path_factory: pyte
 
     with running_process(tmp_path_factory.mktemp("no-auto"), auto_create_topics_enable=False) as strict:
         admin = AdminClient({"bootstrap.servers": strict.address})
-        assert admin.list_topics("nothing", 5).topics["nothing"].error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+        error = admin.list_topics("nothing", 5).topics["nothing"].error
+        assert error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
         assert "nothing" not in admin.list_topics(timeout=5).topics
 
 

@@ -38,6 +38,7 @@ PLAIN = TopicPartition("plain", 0)
 SYNCED = TopicPartition("synced", 0)
 SHORT = TopicPartition("short", 1)
 GONE = TopicPartition("gone", 0)
+SHORT_DAY, LONG_DAY = 7, 14
 
 KNOWN: dict[TopicPartition, tuple[UUID, LogConfig]] = {
     PLAIN: (UUID(int=1), config(segment_bytes=500, index_interval_bytes=120)),
@@ -85,8 +86,9 @@ Histories = dict[UUID, History]
 
 
 class Day:
-    def __init__(self, machine: Machine, histories: Histories) -> None:
+    def __init__(self, machine: Machine, histories: Histories, turns: int) -> None:
         self.machine = machine
+        self.turns = turns
         self.histories = histories
         self.random = Random(1)
         self.sequences: dict[tuple[UUID, int], int] = {}
@@ -95,18 +97,18 @@ class Day:
         manager = self.machine.manager(KNOWN, high_watermark_checkpoint_ms=40, checkpoint_ms=50)
         manager.start()
         logs = {partition: self.log(manager, partition, KNOWN[partition]) for partition in KNOWN}
-        for turn in range(14):
+        for turn in range(self.turns):
             for log in logs.values():
                 if not log.closed:
                     self.work(log, turn)
             await asyncio.sleep(0.012)
-            if turn in (5, 10):
+            if turn in (3, 5, 10):
                 await manager.enforce_retention()
-            if turn == 7:
+            if turn == 4:
                 self.histories[RECREATED[0]] = History()
                 manager.delete(GONE)
                 logs[GONE] = self.log(manager, GONE, RECREATED)
-            if turn in (4, 8):
+            if turn in (2, 8):
                 manager.checkpoint()
         await manager.stop(broker_epoch=3)
 
@@ -141,11 +143,10 @@ class Day:
                 transactional=producer == 8,
             )
             self.sequences[log.topic_id, producer] = sequence + count
-            self.put(log, data, epoch=turn // 5)
-        if turn % 4 == 3:
-            self.put(
-                log, marker(8, commit=turn % 8 == 3, timestamp=START_MS + turn * 10, coordinator=turn), epoch=turn // 5
-            )
+            self.put(log, data, epoch=turn // 3)
+        if turn % 3 == 2:
+            ending = marker(8, commit=turn % 2 == 0, timestamp=START_MS + turn * 10, coordinator=turn)
+            self.put(log, ending, epoch=turn // 3)
 
     def put(self, log: PartitionLog, data: bytes, epoch: int) -> None:
         history = self.histories[log.topic_id]
@@ -155,7 +156,7 @@ class Day:
         history.acknowledged = max(history.acknowledged, log.committable_offset)
 
 
-def live_until(operation: int, moment: Moment, seed: int) -> tuple[SimDisk, Histories, bool]:
+def live_until(operation: int, moment: Moment, seed: int, turns: int = SHORT_DAY) -> tuple[SimDisk, Histories, bool]:
     """A day that ends at a disk operation; gives the dead disk, and whether it ended before that, by a clean stop."""
     histories: Histories = {}
     with Machine(seed) as machine:
@@ -163,7 +164,7 @@ def live_until(operation: int, moment: Moment, seed: int) -> tuple[SimDisk, Hist
         assert machine.env is not None
         if operation:
             machine.host.crash_at(operation, moment)
-        day = Day(machine, histories)
+        day = Day(machine, histories, turns)
 
         async def story() -> bool:
             try:
@@ -176,9 +177,9 @@ def live_until(operation: int, moment: Moment, seed: int) -> tuple[SimDisk, Hist
     return disk, histories, finished
 
 
-def operations_of_a_day() -> int:
+def operations_of_a_day(turns: int = SHORT_DAY) -> int:
     """How many mutating disk operations there are to crash at."""
-    disk, _, finished = live_until(0, Moment.BEFORE, 0)
+    disk, _, finished = live_until(0, Moment.BEFORE, 0, turns)
     assert finished
     return disk.operations
 

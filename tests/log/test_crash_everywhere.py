@@ -4,6 +4,8 @@ from random import Random
 
 import pytest
 from tests.log.crash_story import (
+    LONG_DAY,
+    SHORT_DAY,
     check_what_is_left,
     crash_while_loading,
     live_until,
@@ -15,14 +17,13 @@ from tests.log.crash_story import (
 from ottla.sim.faults import Moment
 
 MOMENTS = tuple(Moment)
-PARTS = 8
+PARTS = 4
 """The operations are dealt to so many tests, so that a failure is found fast and several cores can share the work."""
 
 
 def test_a_day_without_a_crash() -> None:
-    disk, histories, finished = live_until(0, Moment.BEFORE, 0)
+    disk, histories, finished = live_until(0, Moment.BEFORE, 0, LONG_DAY)
     assert finished
-    assert disk.operations > 300
     assert min(history.end for history in histories.values()) > 10
     check_what_is_left(disk.crash(), histories, power_lost=False)
     for seed in range(5):
@@ -31,51 +32,51 @@ def test_a_day_without_a_crash() -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_crash_at_every_operation(part: int) -> None:
-    """One moment for each operation, in turn; the slow test has all."""
+    """One moment for each operation, in turn, and a kill or a loss of power; the slow test has all."""
     for operation in range(1 + part, operations_of_a_day() + 1, PARTS):
-        crash(operation, MOMENTS[operation // PARTS % 3], losses=2)
+        crash(operation, MOMENTS[operation // PARTS % 3], SHORT_DAY, [operation % 4])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_crash_at_every_operation_and_moment(part: int) -> None:
-    for operation in range(1 + part, operations_of_a_day() + 1, PARTS):
+    for operation in range(1 + part, operations_of_a_day(LONG_DAY) + 1, PARTS):
         for moment in MOMENTS:
-            crash(operation, moment, losses=8)
+            crash(operation, moment, LONG_DAY, range(6))
 
 
-def crash(operation: int, moment: Moment, losses: int) -> None:
-    disk, histories, _ = live_until(operation, moment, operation)
-    for number, (left, power_lost) in enumerate(outcomes(disk, losses, operation)):
+def crash(operation: int, moment: Moment, turns: int, which: "list[int] | range") -> None:
+    disk, histories, _ = live_until(operation, moment, operation, turns)
+    for number in which:
+        left, power_lost = outcomes(disk, max(which), operation)[number]
         try:
             check_what_is_left(left, histories, power_lost=power_lost)
         except BaseException as error:
-            error.add_note(f"{moment.value} operation {operation}, outcome {number}")
+            error.add_note(f"{moment.value} operation {operation} of {turns} turns, outcome {number}")
             raise
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_a_crash_at_every_operation_of_the_recovery(part: int) -> None:
-    for operation in range(20 + 17 * part, operations_of_a_day(), 70):
-        crash_twice(operation, losses=1)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_crash_at_operations_of_the_recovery(part: int) -> None:
+    whole = operations_of_a_day()
+    crash_twice(whole * (2 * part + 1) // (2 * PARTS), SHORT_DAY, stride=7)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_crash_at_every_operation_of_many_recoveries(part: int) -> None:
-    for operation in range(1 + part, operations_of_a_day() + 1, 3 * PARTS):
-        crash_twice(operation, losses=3)
+    for operation in range(1 + part, operations_of_a_day() + 1, 10 * PARTS):
+        crash_twice(operation, SHORT_DAY, stride=1)
 
 
-def crash_twice(operation: int, losses: int) -> None:
-    disk, histories, _ = live_until(operation, MOMENTS[operation % 3], operation)
-    for first, (left, lost_first) in enumerate(outcomes(disk, losses, operation)):
-        for again in range(1, recovery_operations(left, histories) + 1):
-            moment = MOMENTS[again % 3]
-            dying = crash_while_loading(left.crash(), histories, again, moment)
-            for second, (found, lost_then) in enumerate(outcomes(dying, losses, again)):
+def crash_twice(operation: int, turns: int, stride: int) -> None:
+    disk, histories, _ = live_until(operation, MOMENTS[operation % 3], operation, turns)
+    for first, (left, lost_first) in enumerate(outcomes(disk, 1, operation)):
+        for again in range(1 + operation % stride, recovery_operations(left, histories) + 1, stride):
+            dying = crash_while_loading(left.crash(), histories, again, MOMENTS[again % 3])
+            for second, (found, lost_then) in enumerate(outcomes(dying, 1, again)):
                 try:
                     check_what_is_left(found, histories, power_lost=lost_first or lost_then)
                 except BaseException as error:

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from ottla.broker import producer_ids
-from ottla.log import log_dir, partition_log, producers, recovery, scan, segment
+from ottla.log import log_dir, partition_log, producers, recovery, scan, segment, unsynced
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata import local_controller
-from ottla.raft import metadata_log
 from ottla.raft.metadata_log import MetadataLog
 from ottla.replica.partition import Partition
 from ottla.replica.progress import Progress
@@ -129,13 +128,15 @@ def give_producer_ids_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_to_sync_names(patch: pytest.MonkeyPatch) -> None:
-    flush_job = PartitionLog.flush_job
+    """Files are synced, the folder that names them is not."""
+    job = unsynced.Unsynced.job
 
-    def job(self: PartitionLog, goal: int) -> Any:
-        self._unsynced.names = self._unsynced.folder = False  # type: ignore[attr-defined]
-        return flush_job(self, goal)
+    def without_names(self: unsynced.Unsynced) -> Callable[[], None]:
+        self._names = 0
+        self._synced = max(self._synced, 1)
+        return job(self)
 
-    patch.setattr(PartitionLog, "flush_job", job)
+    patch.setattr(unsynced.Unsynced, "job", without_names)
 
 
 def find_one_place_too_far(patch: pytest.MonkeyPatch) -> None:
@@ -147,12 +148,6 @@ def find_one_place_too_far(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(segment.Segment, "find", further)
 
 
-def keep_deleted_topics(patch: pytest.MonkeyPatch) -> None:
-    """The answer is given, but the record that deletes goes nowhere."""
-
-
 def keep_the_clean_shutdown_mark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_dir, "read_clean_shutdown", lambda disk, folder: 1)
 
-
-_ = metadata_log

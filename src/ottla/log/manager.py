@@ -123,7 +123,8 @@ class LogManager:
                     await asyncio.sleep(0)
             if given_up and await log_dir.make_start_offsets_durable():
                 for log in given_up:
-                    self._delete_given_up(log)
+                    if await log.until_durable(log.start_offset):
+                        self._delete_given_up(log)
 
     def _give_up_old_segments(self, log: PartitionLog) -> bool:
         high_watermark = self._high_watermark(log.partition)
@@ -137,7 +138,7 @@ class LogManager:
             return False
 
     def _delete_given_up(self, log: PartitionLog) -> None:
-        if log.closed:
+        if log.closed or log.failed is not None:
             return
         try:
             paths = delete_given_up(log)

@@ -325,6 +325,19 @@ class PartitionLog(ReadableLog):
         self.flushed_offset = self.end_offset
         self.close()
 
+    async def until_durable(self, offset: int) -> bool:
+        """Until a loss of power takes neither what lies below an offset nor what was written beside it so far."""
+        wanted = self._unsynced.changes
+        self.flush(offset)
+        while self.flushed_offset < offset or self._unsynced.synced < wanted:
+            if self._flushing is None:
+                self._start_flush()
+            if self._flushing is None:
+                return False
+            await asyncio.wait([self._flushing])
+            await asyncio.sleep(0)
+        return True
+
     async def settle(self) -> None:
         """Until nothing of this log is being written in the background."""
         while self._flushing is not None:

@@ -92,6 +92,8 @@ class _Loader:
         self._remove_stray_snapshots(segments, end_offset)
         self._epochs.truncate_from_start(start_offset)
         self._epochs.truncate_from_end(end_offset)
+        if not self._epochs.starts and end_offset > start_offset:  # all that it told of was lost with the power
+            self._epochs = self._epochs_in(segments)
         for segment in segments:
             segment.load_timestamps()
             segment.may_wait(False)
@@ -170,6 +172,9 @@ class _Loader:
             _log.warning("%s is missing or empty; taking the leader epochs from the log again", path)
         except CorruptCheckpoint as error:
             _log.warning("%s; taking the leader epochs from the log again", error)
+        return self._epochs_in(segments)
+
+    def _epochs_in(self, segments: list[Segment]) -> LeaderEpochs:
         epochs = LeaderEpochs()
         for segment in segments:
             size = self._disk.file_size(segment.path)

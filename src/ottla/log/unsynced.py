@@ -19,19 +19,19 @@ class Unsynced:
     def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
         self._folder = folder
-        self._changes = 1  # the folder itself, and all that is in it, may be new
-        self._synced = 0
+        self.changes = 1  # the folder itself, and all that is in it, may be new
+        self.synced = 0
         self._names = 1
         self._files: dict[str, int] = {}
         self._rolled: dict[Segment, int] = {}
 
     @property
     def pending(self) -> bool:
-        return self._changes > self._synced
+        return self.changes > self.synced
 
     def _next(self) -> int:
-        self._changes += 1
-        return self._changes
+        self.changes += 1
+        return self.changes
 
     def names_changed(self) -> None:
         self._names = self._next()
@@ -44,7 +44,7 @@ class Unsynced:
 
     def forget(self) -> list[Segment]:
         """Drops what is durable by now; gives the rolled segments among it."""
-        synced = self._synced
+        synced = self.synced
         self._files = {path: number for path, number in self._files.items() if number > synced}
         done = [segment for segment, number in self._rolled.items() if number <= synced]
         for segment in done:
@@ -53,7 +53,7 @@ class Unsynced:
 
     def job(self) -> Callable[[], None]:
         """What blocks, for the executor."""
-        upto, synced = self._changes, self._synced
+        upto, synced = self.changes, self.synced
         segments, files = list(self._rolled), list(self._files)
         names, is_first = self._names > synced, synced == 0
         disk, folder = self._disk, self._folder
@@ -68,7 +68,7 @@ class Unsynced:
                 disk.sync_dir(folder)
             if is_first:
                 disk.sync_dir(os.path.dirname(folder))
-            if upto > self._synced:
-                self._synced = upto
+            if upto > self.synced:
+                self.synced = upto
 
         return job

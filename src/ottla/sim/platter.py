@@ -57,9 +57,9 @@ class Platter:
         needed: set[object] = set()
         due: list[Change] = []
         for change in reversed(self.pending):
-            subjects = _subjects(change)
-            if any(naming.folder is folder for naming in change) or not needed.isdisjoint(subjects):
-                needed |= subjects
+            concerned = any(naming.folder is folder for naming in change)
+            if concerned or (needed and not needed.isdisjoint(_subjects(change))):
+                needed |= _subjects(change)
                 due.append(change)
         chosen = {id(change) for change in due}
         for change in reversed(due):

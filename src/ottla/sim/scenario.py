@@ -30,6 +30,10 @@ from ottla.sim.workload.producers import IdempotentProducer, PlainProducer
 from ottla.sim.workload.topics import TopicKeeper
 from ottla.sim.world import World
 
+# Where something changes; loading the schemas of all would take longer than a run.
+PRODUCE_VERSIONS = (3, 8, 9, 13)
+FETCH_VERSIONS = (5, 7, 12, 13, 18)
+
 HEALED_WITHIN_S = 60.0
 """How long, once nothing is broken any more, until everything that was sent is acknowledged and read."""
 
@@ -119,7 +123,7 @@ class _Scenario:
                 client,
                 topic,
                 random.randrange(topic.partitions),
-                version=random.randint(3, 13),
+                version=random.choice(PRODUCE_VERSIONS),
                 depth=random.choice((1, 1, 5)),
                 acks=random.choice((-1, -1, 1)),
                 busy=random.choice((0.1, 0.4, 1.0)),
@@ -127,12 +131,12 @@ class _Scenario:
             self._start(client, idempotent.run)
         for number in range(random.choice((1, 2))):
             client = self._client(f"plain-{number}")
-            plain = PlainProducer(client, topics, random.randint(3, 13), random.choice((0.2, 0.4, 0.8)))
+            plain = PlainProducer(client, topics, random.choice(PRODUCE_VERSIONS), random.choice((0.2, 0.4, 0.8)))
             self._start(client, plain.run)
         consumers = []
         for number in range(random.choice((1, 2))):
             client = self._client(f"consumer-{number}")
-            consumer = self._consumer(client)
+            consumer = self._consumer(client, min_bytes=random.choice((1, 1, 500)))
             consumer.assign(topics)
             consumers.append(consumer)
             self._start(client, consumer.run)
@@ -140,15 +144,16 @@ class _Scenario:
         self._start(client, FleetingTopics(client).run)
         return consumers
 
-    def _consumer(self, client: Client) -> Consumer:
+    def _consumer(self, client: Client, min_bytes: int = 1) -> Consumer:
         random = self._random
         return Consumer(
             client,
-            random.randint(5, 18),
+            random.choice(FETCH_VERSIONS),
             sessions=random.random() < 0.5,
             committed=random.random() < 0.5,
             max_wait_s=random.choice((0.1, 0.5, 2.0)),
             max_bytes=random.choice((1, 300, 5000, 1 << 20)),
+            min_bytes=min_bytes,
         )
 
     # -- after the storm

@@ -38,7 +38,15 @@ class Consumer:
     """Versions from 5 on, which tell where a log starts."""
 
     def __init__(
-        self, client: Client, version: int, *, sessions: bool, committed: bool, max_wait_s: float, max_bytes: int
+        self,
+        client: Client,
+        version: int,
+        *,
+        sessions: bool,
+        committed: bool,
+        max_wait_s: float,
+        max_bytes: int,
+        min_bytes: int = 1,
     ) -> None:
         self._client = client
         self._version = version
@@ -46,6 +54,7 @@ class Consumer:
         self._committed = committed
         self._max_wait = timedelta(seconds=max_wait_s)
         self._max_bytes = max_bytes
+        self._min_bytes = min_bytes
         self.places: dict[PartitionId, Place] = {}
         self._session_id = 0
         self._session_epoch = 0
@@ -114,7 +123,7 @@ class Consumer:
         return {
             "replica_id": -1,
             "max_wait": self._max_wait,
-            "min_bytes": self._client.random.choice((1, 1, 1, 500)) if self._max_bytes > 500 else 1,
+            "min_bytes": self._min_bytes,
             "max_bytes": self._max_bytes * 3,
             "isolation_level": int(self._committed),
             "session_id": self._session_id,
