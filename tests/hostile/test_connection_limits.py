@@ -10,8 +10,9 @@ from typing import Any
 from ottla.broker.run import real_env
 from ottla.env.disk import PosixDisk
 from ottla.wire.buffers import BufferPool
+from ottla.wire.connection_settings import SCRATCH_BYTES, ConnectionSettings
 from ottla.wire.reply import FileRange, Later, Message
-from ottla.wire.server import MAX_HELD_BYTES, MAX_UNSENT_BYTES, SCRATCH_BYTES, ConnectionSettings, ServerConnection
+from ottla.wire.server import MAX_HELD_BYTES, MAX_UNSENT_BYTES, ServerConnection
 
 REQUEST = (4).to_bytes(4, "big") + b"ask!"
 HIGH_WATER = 64 * 1024

@@ -21,6 +21,7 @@ from ottla.record.records import Record
 from ottla.testing.process import NodeProcess
 from ottla.wire.build import build, request_type
 from ottla.wire.codec import encode_request
+from ottla.wire.varint import uvarint
 
 HUGE = (
     b"\x7f\xff\xff\xff",
@@ -148,3 +149,37 @@ def test_partitions_beyond_counting_are_refused(node: NodeProcess, bystander: By
         ):
             answer = raw.ask(19, version, topics=topics, **values)
             assert all(one.error_code.name != "none" for one in answer.topics), answer
+
+
+def test_a_produce_request_of_nothing_but_empty_partitions_is_refused_at_once(
+    node: NodeProcess, bystander: Bystander
+) -> None:
+    bystander.slowest_s = 0.0
+    many = 500_000
+    legacy = b"\xff\xff\xff\xff\x00\x00\x10\x00" + many.to_bytes(4, "big") + b"\x00\x01a\x00\x00\x00\x00" * many
+    rows = b"\x00\xff\xff\x00\x00\x10\x00" + b"\x02" + b"\x02a" + uvarint(many + 1) + bytes(6) * many + b"\x00\x00"
+    for version, body in ((8, legacy), (9, rows)):
+        with Raw(node.port, timeout=10) as raw:
+            raw.send(framed(PRODUCE, version, body))
+            assert raw.is_closed_by_node()
+    assert bystander.slowest_s < 0.5
+
+
+def test_one_resource_described_again_and_again_is_not_answered_again_and_again(
+    node: NodeProcess, bystander: Bystander, victim: UUID
+) -> None:
+    resource = {"resource_type": 2, "resource_name": VICTIM, "configuration_keys": None}
+    with Raw(node.port, timeout=20) as raw:
+        answer = raw.ask(32, 4, resources=[resource] * 20_000, include_synonyms=True, include_documentation=True)
+    assert len(answer.results) == 1
+
+
+def test_a_question_of_many_megabytes_is_not_read(node: NodeProcess, bystander: Bystander) -> None:
+    """Only Produce carries data; anything else of that size would keep the loop busy for a minute."""
+    bystander.slowest_s = 0.0
+    many = 1_000_000
+    names = b"".join(b"\x08%07d\x00" % number for number in range(many))
+    with Raw(node.port, timeout=20) as raw:
+        raw.send(framed(METADATA, 9, uvarint(many + 1) + names + bytes(4)))
+        assert raw.is_closed_by_node()
+    assert bystander.slowest_s < 2

@@ -133,19 +133,23 @@ def test_appends_during_a_flush_are_committed_by_the_next_one() -> None:
     asyncio.run(story())
 
 
-def test_an_append_that_fails_leaves_the_node_leading() -> None:
+def test_an_append_that_fails_ends_the_leadership() -> None:
     async def story() -> None:
         log = MemoryRaftLog()
         node = RaftNode(an_env(), FOLDER, log, 1, (1,))
         await node.start()
 
+        told: list[BaseException] = []
+        node.on_failed.append(told.append)
+
         log.append_error = OSError(28, "No space left on device")
         with pytest.raises(OSError, match="No space"):
             node.append(a_batch())
         log.append_error = None
-        await node.committed(node.append(a_batch()))
 
-        assert node.high_watermark == 2
+        assert told == [node.failure]
+        with pytest.raises(NotLeaderError):
+            node.append(a_batch())
 
     asyncio.run(story())
 

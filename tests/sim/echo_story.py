@@ -57,7 +57,7 @@ async def serve(env: Env) -> None:
     env.disk.sync_dir("/data")
     journal.truncate(journal.size() - journal.size() % LINE)
     try:
-        await env.network.listen(lambda: JournalServer(env, journal), "", PORT)
+        await (await env.network.listen(lambda: JournalServer(env, journal), "", PORT)).serve()
         await asyncio.Event().wait()
     finally:
         release()

@@ -86,7 +86,7 @@ class Bench:
             return self.accepted[-1]
 
         if self.network.listener("server", 9092) is None:
-            await self.server.listen(accept, "", 9092)
+            await (await self.server.listen(accept, "", 9092)).serve()
         _, near = await self.client.connect(kind, "server", 9092)
         assert isinstance(near, Recorder)
         return near, self.accepted[-1]
@@ -145,6 +145,9 @@ def test_a_listener_gives_its_port_and_a_host_reaches_itself(bench: Bench) -> No
     async def story() -> None:
         listener = await bench.server.listen(Recorder, "localhost", 0)
         assert listener.port > 0
+        with pytest.raises(ConnectionRefusedError):
+            await bench.server.connect(Recorder, "127.0.0.1", listener.port)
+        await listener.serve()
         _, protocol = await bench.server.connect(Recorder, "127.0.0.1", listener.port)
         assert isinstance(protocol, Recorder)
         with pytest.raises(OSError, match="in use"):
@@ -160,6 +163,7 @@ def test_nobody_listens_nobody_answers_nobody_is_called_so(bench: Bench) -> None
         with pytest.raises(ConnectionRefusedError):
             await bench.client.connect(Recorder, "server", 9092)
         listener = await bench.server.listen(Recorder, "", 9092)
+        await listener.serve()
         listener.close()
         with pytest.raises(ConnectionRefusedError):
             await bench.client.connect(Recorder, "server", 9092)
@@ -449,7 +453,7 @@ def test_streams_work_over_it(bench: Bench) -> None:
         def server_side() -> asyncio.StreamReaderProtocol:
             return asyncio.StreamReaderProtocol(asyncio.StreamReader(loop=bench.loop), echo, loop=bench.loop)
 
-        await bench.server.listen(server_side, "", 7)
+        await (await bench.server.listen(server_side, "", 7)).serve()
         reader = asyncio.StreamReader(loop=bench.loop)
         transport, protocol = await bench.client.connect(
             lambda: asyncio.StreamReaderProtocol(reader, loop=bench.loop), "server", 7

@@ -120,7 +120,7 @@ def test_a_host_comes_back_with_its_disk_and_can_listen_and_lock_again() -> None
         file = env.disk.open("/file", create=True)
         lives.append(file.pread(100, 0))
         file.write([b"x"], file.size())
-        await env.network.listen(asyncio.Protocol, "", 9092)
+        await (await env.network.listen(asyncio.Protocol, "", 9092)).serve()
         await asyncio.Event().wait()
 
     with World(1) as world:
@@ -200,7 +200,7 @@ def test_objects_of_a_dead_incarnation_reach_nothing() -> None:
                 def data_received(self, data: bytes) -> None:
                     received.extend(data)
 
-            await other.env.network.listen(Receiver, "", 1)
+            await (await other.env.network.listen(Receiver, "", 1)).serve()
             old = host.env
             file = old.disk.open("/file", create=True)
             transport, _ = await old.network.connect(asyncio.Protocol, "b", 1)

@@ -6,7 +6,7 @@ that a busy partition cannot starve the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -40,7 +40,6 @@ class Told(NamedTuple):
 class Session:
     id: int
     uses_topic_ids: bool
-    owner: Hashable
     epoch: int = 1
     last_used_ms: int = 0
     wanted: dict[tuple[object, int], Wanted] = field(default_factory=dict)
@@ -66,16 +65,14 @@ class FetchSessions:
     def close(self, session_id: int) -> None:
         self._sessions.pop(session_id, None)
 
-    def create(
-        self, wanted: dict[tuple[object, int], Wanted], uses_topic_ids: bool, owner: Hashable, now_ms: int
-    ) -> Session | None:
+    def create(self, wanted: dict[tuple[object, int], Wanted], uses_topic_ids: bool, now_ms: int) -> Session | None:
         """None where there is no room: the client then sends everything with each request."""
         if not wanted or not self._make_room(now_ms):
             return None
         session_id = _NO_SESSION
         while session_id == _NO_SESSION or session_id in self._sessions:
             session_id = self._below(_MAX) + 1
-        session = Session(session_id, uses_topic_ids, owner, last_used_ms=now_ms, wanted=wanted)
+        session = Session(session_id, uses_topic_ids, last_used_ms=now_ms, wanted=wanted)
         self._sessions[session_id] = session
         return session
 

@@ -47,6 +47,7 @@ _log = logging.getLogger("ottla.broker")
 _DEFAULT_REQUEST_MEMORY: Final = 32 * 1024 * 1024
 _SESSION_EVICTION_MS: Final = 120_000
 _STALL_CHECK_MS: Final = 5_000
+_DRAIN_SECONDS: Final = 2.0
 
 
 class Node:
@@ -64,7 +65,6 @@ class Node:
         self.metadata_answers = AnswerCache()
         self.dispatcher = Dispatcher(self, ALL)
         self._listeners: list[Listener] = []
-        self._started = False
 
     # What `start` makes.
     timers: TimerWheel
@@ -97,14 +97,16 @@ class Node:
         dirs = [LogDir(self.env, path) for path in self.config.log_dirs]
         directory_ids = self._check_owner()
         await self._start_controller()
+        await self._listen()
+        await self._register(directory_ids)  # from here on nobody leads in an epoch of before the start
         self._open_logs(dirs)
         self._controller.subscribe(self.replicas.publish)
-        await self._listen()
-        await self._join(directory_ids)
+        await self.controller.submit(UnfenceBroker(self.config.node_id, self.broker_epoch))
+        for listener in self._listeners:
+            await listener.serve()
         self.logs.start()
         self.loop_lag.start()
         self.timers.after(_STALL_CHECK_MS, self._check_stalled)
-        self._started = True
 
     def _check_owner(self) -> tuple[UUID, ...]:
         """Every folder must belong to this node of this cluster; a mix-up here would mix up data."""
@@ -199,10 +201,9 @@ class Node:
             for endpoint in self.config.listeners.advertise(ports, socket.getfqdn)
         )
 
-    async def _join(self, directory_ids: tuple[UUID, ...]) -> None:
-        node_id = self.config.node_id
+    async def _register(self, directory_ids: tuple[UUID, ...]) -> None:
         registration = RegisterBroker(
-            node_id,
+            self.config.node_id,
             self.cluster_id,
             self.env.random.uuid(),
             self._advertised(),
@@ -217,7 +218,6 @@ class Node:
                 f"this node cannot join its cluster: {error}. If Apache Kafka began these folders, it has finalised "
                 "features that Ottla does not have yet; give Ottla folders of its own."
             ) from error
-        await self.controller.submit(UnfenceBroker(node_id, self.broker_epoch))
 
     def _check_stalled(self) -> None:
         self._connections.close_stalled(self.env.loop.time())
@@ -226,9 +226,10 @@ class Node:
     # -- stopping
 
     async def stop(self) -> None:
-        """Answers what is under way, then makes everything durable."""
+        """Acknowledges what was appended, as far as that does not take long, then makes everything durable."""
         for listener in self._listeners:
             listener.close()
+        await self._connections.drain(_DRAIN_SECONDS)
         for connection in list(self._connections.connections):
             connection.close()
         await self.dispatcher.stop()

@@ -1,6 +1,7 @@
 """The file system of this machine behind the disk port."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -40,8 +41,10 @@ class PosixFile:
             got = os.preadv(self._fd, (buffer,), position, _NOWAIT)
         except BlockingIOError:
             return None
-        except OSError:  # not every file system has it
-            return os.pread(self._fd, size, position)
+        except OSError as error:
+            if error.errno not in _NO_NOWAIT:
+                raise
+            return os.pread(self._fd, size, position)  # not every file system has it
         if got == size:
             return buffer
         return buffer[:got] if got else None
@@ -62,6 +65,7 @@ class PosixFile:
 
 
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_NO_NOWAIT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class PosixDisk:

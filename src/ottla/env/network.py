@@ -11,6 +11,9 @@ class TcpListener:
         self.host = host
         self.port = port
 
+    async def serve(self) -> None:
+        await self._server.start_serving()
+
     def close(self) -> None:
         self._server.close()
 
@@ -23,6 +26,7 @@ class TcpNetwork:
             port,
             backlog=1024,
             reuse_address=True,
+            start_serving=False,
         )
         return TcpListener(server, host, server.sockets[0].getsockname()[1])
 

@@ -67,9 +67,12 @@ class Disk(Protocol):
 
 
 class Listener(Protocol):
+    """A port that is taken; nobody is answered on it before `serve`."""
+
     host: str
     port: int
 
+    async def serve(self) -> None: ...
     def close(self) -> None: ...
 
 

@@ -68,7 +68,8 @@ class ReadableLog:
             segment = self.segments[number]
             if segment.base_offset >= upper_offset:
                 return None
-            if offset == segment.boundary[0] and upper_offset == self.end_offset:
+            is_last = number + 1 == len(self.segments)
+            if is_last and offset == segment.boundary[0] and upper_offset == self.end_offset:
                 position, size = segment.boundary[1], segment.size - segment.boundary[1]
                 if 0 < size <= max_bytes:  # all that came since someone last read to the end
                     segment.boundary = (self.end_offset, segment.size)
@@ -77,15 +78,14 @@ class ReadableLog:
             if place is None:
                 continue  # compaction left nothing at or after the offset in this segment
             end = segment.size
-            is_last = number + 1 == len(self.segments)
             if upper_offset < (self.end_offset if is_last else self._bases[number + 1]):
                 limit = self._find(segment, upper_offset)
                 end = limit.position if limit is not None else end
             if place.position >= end:
                 return None
             size = min(max(max_bytes, place.size if at_least_one else 0), end - place.position)
-            if size <= 0:
-                return None
+            if size < place.size:
+                return None  # Java's consumer gives up on an answer that begins with part of a batch
             if is_last and place.position + size == segment.size:
                 segment.boundary = (self.end_offset, segment.size)
             return LogRead(segment.file_for(), place.position, size)

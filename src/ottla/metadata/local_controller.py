@@ -125,7 +125,7 @@ class LocalController:
         except NotLeaderError as error:
             raise KafkaError(ErrorCode.not_controller, str(error)) from error
         except OSError as error:
-            # The image is only swapped below: what failed has left no trace.
+            # The image is only swapped below: what failed has left no trace in it. The quorum has resigned.
             _log.error("Metadata could not be appended: %s", error)
             raise KafkaError(ErrorCode.kafka_storage_error, f"the metadata log cannot be written: {error}") from error
         if base_offset != self._speculative.offset + 1:

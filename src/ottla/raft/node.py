@@ -67,11 +67,15 @@ class RaftNode:
     def append(self, batch: Buffer) -> int:
         """Puts one batch at the end of the log, gives its base offset and starts to make it durable.
 
-        OSError if it could not be appended; the log is then as it was.
+        OSError if it could not be appended: this node then no longer leads.
         """
         if not self.is_leader:
             raise NotLeaderError(f"node {self._quorum.node_id} is {self._quorum.role.value} in epoch {self.epoch}")
-        base_offset = self.log.append(batch, self.epoch)
+        try:
+            base_offset = self.log.append(batch, self.epoch)
+        except OSError as error:
+            self._fail(error)  # a log that failed once takes nothing more: better to say so than to lead in vain
+            raise
         self._quorum.appended(self.log.end_offset)
         if not self._is_flushing:
             self._is_flushing = True

@@ -27,7 +27,6 @@ from ottla.env.ports import Buffer
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12  # base offset and length: what must be read to know how long the batch is
-EPOCH_AND_MAGIC_END: Final = 17
 CRC_START: Final = 21
 MAGIC_V2: Final = 2
 

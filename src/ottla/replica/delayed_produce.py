@@ -53,13 +53,14 @@ class DelayedProduce:
             self._acknowledged(t, r, result)
             return
         stage = partition.committed if self._acks == -1 else partition.appended
-        epoch = partition.leader_epoch
 
         def reached() -> None:
-            if partition.leader_epoch != epoch or not partition.is_leader:
+            if not partition.is_leader:
                 self._acknowledged(t, r, Appended(ErrorCode.not_leader_or_follower))
             elif stage.value < result.next_offset:
                 self._acknowledged(t, r, Appended(ErrorCode.kafka_storage_error))
+            elif self._acks == -1 and partition.is_under_min_isr:
+                self._acknowledged(t, r, Appended(ErrorCode.not_enough_replicas_after_append))
             else:
                 self._acknowledged(t, r, result)
 

@@ -28,19 +28,19 @@ from ottla.log.txn_index import AbortedTxn
 from ottla.model.config.topic import LogConfig
 from ottla.model.errors import ErrorCode
 from ottla.model.names import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, TopicPartition
-from ottla.record.batch import BatchHeader, parse_header, with_log_append_time
+from ottla.record.batch import LOG_OVERHEAD, BatchHeader, parse_header, with_log_append_time
 from ottla.record.validate import BatchRules, Rejected, Walked, check_produced, walk_records
 from ottla.replica.progress import Progress
 
 _log = logging.getLogger("ottla.replica")
 _NONE: Final = ErrorCode.none
+CONSUMER: Final = -1  # the replica id of those who are none
 _INLINE_WALK_BYTES: Final = 4096  # a walk over more than this goes to another process
 
 
 class Isolation(IntEnum):
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
-    LOG_END = 2  # followers read what is not committed yet
 
 
 class Appended(NamedTuple):
@@ -124,7 +124,7 @@ class Partition:
         if self.is_leader:
             self._advance()
         if new_epoch or led_before != self.is_leader:
-            if led_before:
+            if led_before and not self.is_leader:
                 self._give_up_waiting()
             for listener in self.listeners:
                 listener.leadership_changed(self, led_before)
@@ -189,7 +189,7 @@ class Partition:
             base_offset = log.append(records, header, self.leader_epoch, max_timestamp, now_ms)
         except OSError as error:
             return Appended(ErrorCode.kafka_storage_error, message=f"{log.folder}: {error}")
-        self.bytes_appended += header.length
+        self.bytes_appended += header.length + LOG_OVERHEAD
         self._advance()
         return Appended(_NONE, base_offset, base_offset + header.last_offset_delta + 1, append_time, log.start_offset)
 
@@ -227,8 +227,6 @@ class Partition:
         queue = self._checking
         while queue and (queue[0].check is None or queue[0].check.done()):
             waiting = queue.popleft()
-            if waiting.result.done():  # whoever waited has gone; the batch still goes in, as it would in Kafka
-                waiting.result = self._env.loop.create_future()
             if not self.is_leader or waiting.leader_epoch != self.leader_epoch:
                 waiting.result.set_result(Appended(ErrorCode.not_leader_or_follower))
                 continue
@@ -262,6 +260,10 @@ class Partition:
                 listener.high_watermark_moved(self, offset)
 
     @property
+    def is_under_min_isr(self) -> bool:
+        return len(self.leadership.isr) < self._min_isr
+
+    @property
     def high_watermark(self) -> int:
         return self.committed.value
 
@@ -285,35 +287,41 @@ class Partition:
         isolation: Isolation,
         current_leader_epoch: int = NO_EPOCH,
         last_fetched_epoch: int = NO_EPOCH,
+        replica: int = CONSUMER,
         *,
         at_least_one: bool = False,
     ) -> Fetched:
-        """Raises NotInMemory where an index or a header has to come from the disk first."""
+        """Raises NotInMemory where an index or a header has to come from the disk first.
+
+        A consumer reads up to the high watermark or the last stable offset, a follower up to the end of the log.
+        """
         code = self.check_epoch(current_leader_epoch)
         log = self.log
         if code is not _NONE:
             return Fetched(code)
+        if replica >= 0 and (replica == self._node_id or replica not in self.leadership.replicas):
+            stale = current_leader_epoch != NO_EPOCH  # it may know of a reassignment that we do not know yet
+            return Fetched(ErrorCode.unknown_leader_epoch if stale else ErrorCode.not_leader_or_follower)
         if log.failed is not None:
             return Fetched(ErrorCode.kafka_storage_error)
         high_watermark, stable = self.committed.value, self.last_stable_offset
         if last_fetched_epoch >= 0:
             end = log.epochs.end_of(last_fetched_epoch, log.end_offset)
             if end.epoch < 0 or from_offset < log.start_offset:
-                return Fetched(ErrorCode.offset_out_of_range, high_watermark, stable, log.start_offset)
+                return Fetched(ErrorCode.offset_out_of_range)
             if end.epoch < last_fetched_epoch or end.end_offset < from_offset:
                 return Fetched(_NONE, high_watermark, stable, log.start_offset, diverging=end)
-        upper = log.end_offset if isolation is Isolation.LOG_END else high_watermark
-        if isolation is Isolation.READ_COMMITTED:
-            upper = stable
+        committed_only = isolation is Isolation.READ_COMMITTED and replica < 0
+        upper = log.end_offset if replica >= 0 else stable if committed_only else high_watermark
         try:
             data = log.read(from_offset, max_bytes, upper, at_least_one=at_least_one)
         except OffsetOutOfRange:
-            return Fetched(ErrorCode.offset_out_of_range, high_watermark, stable, log.start_offset)
+            return Fetched(ErrorCode.offset_out_of_range)
         except DamagedLog as error:
             _log.error("%s cannot be read from offset %d on: %s", self.key, from_offset, error)
-            return Fetched(ErrorCode.corrupt_message, high_watermark, stable, log.start_offset)
+            return Fetched(ErrorCode.corrupt_message)
         aborted = None
-        if isolation is Isolation.READ_COMMITTED:
+        if committed_only:
             aborted = log.aborted_between(from_offset, upper) if data is not None else []
         return Fetched(_NONE, high_watermark, stable, log.start_offset, data, aborted)
 

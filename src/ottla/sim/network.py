@@ -35,6 +35,10 @@ class SimListener:
         self.factory = factory
         self.host = host
         self.port = port
+        self.is_serving = False
+
+    async def serve(self) -> None:
+        self.is_serving = True
 
     def close(self) -> None:
         if self.incarnation.alive:
@@ -196,7 +200,8 @@ class SimNetwork:
             del self._listeners[key]
 
     def listener(self, host: str, port: int) -> SimListener | None:
-        return self._listeners.get((host, port))
+        listener = self._listeners.get((host, port))
+        return listener if listener is not None and listener.is_serving else None
 
     def free_port(self, host: str) -> int:
         port = self._next_port.get(host, _FIRST_FREE_PORT)

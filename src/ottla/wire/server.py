@@ -12,19 +12,15 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final, cast
 
-from ottla.env.ports import Env
-from ottla.wire.buffers import BufferPool
 from ottla.wire.codec import MalformedRequest
+from ottla.wire.connection_settings import ConnectionSettings as ConnectionSettings
 from ottla.wire.reply import CloseConnection, FileRange, Later, Message, Part
-from ottla.wire.turn import Turn
 
 _log = logging.getLogger("ottla.wire")
 
-SCRATCH_BYTES: Final = 64 * 1024
 CHUNK_BYTES: Final = 256 * 1024  # how much of a file is read and handed to the transport at once
 JOIN_BYTES: Final = 16 * 1024  # up to here copying is cheaper than another buffer in the transport
 MAX_OVERLAPPING: Final = 1024
@@ -35,35 +31,12 @@ STALL_SHARE: Final = 0.1  # of a request must come in that time: a drip of bytes
 _LOOK_AT_CLOCK: Final = 16  # requests
 _SIZE: Final = Struct(">i")
 
-Handler = Callable[["ServerConnection", memoryview], Message | Later]
-
-
-class ConnectionSettings:
-    """What all connections of a node share."""
-
-    def __init__(self, handler: Handler, env: Env, pool: BufferPool, max_request_bytes: int) -> None:
-        self.handler = handler
-        self.executor = env.executor
-        self.turn = Turn(env.clock)
-        self.pool = pool
-        self.max_request_bytes = max_request_bytes
-        self.scratch = bytearray(SCRATCH_BYTES)
-        self.scratch_view = memoryview(self.scratch)
-        self.connections: dict[ServerConnection, None] = {}
-
-    def close_stalled(self, now: float) -> None:
-        """When buffers are short, a client that began a request and does not go on must not keep its buffer."""
-        if self.pool.is_short:
-            for connection in list(self.connections):
-                connection.close_if_stalled(now)
-
 
 class ServerConnection(asyncio.BufferedProtocol):
     def __init__(self, settings: ConnectionSettings, listener: str) -> None:
         self.listener = listener
         self.pool = settings.pool
         self.peer = "?"
-        self.local_port = 0
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
         self._settings = settings
         self._transport: asyncio.Transport | None = None
@@ -90,9 +63,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
-        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
-        self.local_port = local[1] if isinstance(local, tuple) else 0
         if (sock := transport.get_extra_info("socket")) is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._settings.connections[self] = None
@@ -266,8 +238,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             slot = Later(overlaps=True)
             slot.complete(answer)
             self._slots.append(slot)
-            if isinstance(answer, bytes):
-                self._held_bytes += len(answer)
+            self._held_bytes += _bytes_in(answer)
         elif isinstance(answer, bytes):
             self._out.append(answer)
             self._out_bytes += len(answer)
@@ -285,12 +256,11 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self.abort()
                 return
             message = slot.message
+            self._held_bytes = max(self._held_bytes - _bytes_in(message), 0)
             if isinstance(message, bytes):
                 self._out.append(message)
             elif message is not None:
                 self._send(message)
-        if not slots:
-            self._held_bytes = 0
         if not self._handling:
             if self._out:
                 self._write_out()
@@ -308,12 +278,16 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._go_on()
 
     def _must_rest(self) -> bool:
-        if self._write_paused or self._stream or self._waits_for_buffer or self._postponed:
+        if self._write_paused or self._stream or self._waits_for_buffer or self._postponed or self._settings.draining:
             return True
         slots = self._slots
         return bool(slots) and (
             not slots[-1].overlaps or len(slots) >= MAX_OVERLAPPING or self._held_bytes > MAX_HELD_BYTES
         )
+
+    @property
+    def owes_answers(self) -> bool:
+        return any(slot.overlaps and not slot.done for slot in self._slots)
 
     def _rest(self) -> None:
         if not self._read_paused and self._transport is not None:
@@ -370,8 +344,17 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._read_cold(part, size)
                 break
             self._chunk_read(part, data)
+            if stream and self._settings.turn.is_over():
+                self._settings.turn.postpone(self._pump_on)
+                self._reading_file = True  # for as long as others have their turn
+                break
         if self._out:
             self._write_out()
+
+    def _pump_on(self) -> None:
+        self._reading_file = False
+        self._pump()
+        self._slot_done()
 
     def _chunk_read(self, part: FileRange, data: bytes | bytearray) -> None:
         if not data:
@@ -421,3 +404,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
+
+
+def _bytes_in(message: Message) -> int:
+    """What an answer holds in memory; ranges of files are read when they are sent."""
+    if isinstance(message, list):
+        return sum(len(part) for part in message if isinstance(part, bytes))
+    return len(message) if message is not None else 0

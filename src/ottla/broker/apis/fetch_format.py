@@ -1,0 +1,106 @@
+"""The bytes of an answer to Fetch: parts of a frame, and ranges of files between them."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from ottla.model.errors import ErrorCode
+from ottla.replica.partition import Fetched
+from ottla.wire.reply import FileRange, Message, Part
+from ottla.wire.varint import uvarint
+
+FLEXIBLE: Final = 12
+TOPIC_IDS: Final = 13
+_SIZE_CORRELATION: Final = Struct(">ii")
+_I32: Final = Struct(">i")
+_HEAD: Final = Struct(">ihi")  # throttle time, error, session id
+_ROW_OF_4: Final = Struct(">ihqq")
+_ROW_OF_12: Final = Struct(">ihqqqBi")  # with null for aborted transactions
+_TWO_I64: Final = Struct(">qq")
+_EPOCH_END: Final = Struct(">iq")
+_NO_REPLICA: Final = -1  # no other replica is preferred for reading
+
+Key = tuple[object, int]  # topic name or id, as the version has it, and partition
+
+
+class Row(NamedTuple):
+    key: Key
+    fetched: Fetched
+
+
+def write_answer(version: int, correlation_id: int, code: ErrorCode, session_id: int, rows: list[Row]) -> Message:
+    """The whole frame: bytes, and ranges of files between them."""
+    flexible = version >= FLEXIBLE
+    parts: list[Part] = []
+    pending: list[bytes] = [b"\x00"] if flexible else []
+    pending.append(_HEAD.pack(0, code, session_id) if version >= 7 else b"\x00\x00\x00\x00")
+    size = 4  # the correlation id
+    topics: dict[object, list[Row]] = {}
+    for row in rows:
+        topics.setdefault(row.key[0], []).append(row)
+    pending.append(_count(len(topics), flexible))
+    for name, topic_rows in topics.items():
+        pending.append(_topic(name, version))
+        pending.append(_count(len(topic_rows), flexible))
+        for row in topic_rows:
+            fetched = row.fetched
+            pending.append(_row_head(version, row))
+            data = fetched.data
+            if data is not None:
+                pending.append(uvarint(data.size + 1) if flexible else _I32.pack(data.size))
+                parts.append(b"".join(pending))
+                pending.clear()
+                parts.append(FileRange(data.file, data.position, data.size))
+                size += data.size
+            else:
+                pending.append(b"\x01" if flexible else b"\x00\x00\x00\x00")
+            if flexible:
+                end = fetched.diverging
+                pending.append(b"\x00" if end is None else b"\x01\x00\x0d" + _EPOCH_END.pack(*end) + b"\x00")
+        if flexible:
+            pending.append(b"\x00")
+    if flexible:
+        pending.append(b"\x00")
+    last = b"".join(pending)
+    size += len(last) + sum([len(part) for part in parts if isinstance(part, bytes)])
+    head = _SIZE_CORRELATION.pack(size, correlation_id)
+    if not parts:
+        return head + last
+    first = parts[0]
+    assert isinstance(first, bytes)
+    parts[0] = head + first
+    if last:
+        parts.append(last)
+    return parts
+
+
+def _count(count: int, flexible: bool) -> bytes:
+    return uvarint(count + 1) if flexible else _I32.pack(count)
+
+
+def _topic(name: object, version: int) -> bytes:
+    if version >= TOPIC_IDS:
+        return name.bytes if isinstance(name, UUID) else bytes(16)
+    encoded = str(name).encode()
+    return (uvarint(len(encoded) + 1) if version >= FLEXIBLE else len(encoded).to_bytes(2, "big")) + encoded
+
+
+def _row_head(version: int, row: Row) -> bytes:
+    """All of a partition's answer that comes before its records."""
+    code, high_watermark, last_stable_offset, start_offset, _, aborted, _ = row.fetched
+    number = row.key[1]
+    if aborted is None and version >= FLEXIBLE:
+        return _ROW_OF_12.pack(number, code, high_watermark, last_stable_offset, start_offset, 0, _NO_REPLICA)
+    fixed = _ROW_OF_4.pack(number, code, high_watermark, last_stable_offset)
+    if version >= 5:
+        fixed += start_offset.to_bytes(8, "big", signed=True)
+    flexible = version >= FLEXIBLE
+    if aborted is None:
+        fixed += b"\xff\xff\xff\xff"
+    else:
+        fixed += _count(len(aborted), flexible)
+        tags = b"\x00" if flexible else b""
+        fixed += b"".join([_TWO_I64.pack(txn.producer_id, txn.first_offset) + tags for txn in aborted])
+    return fixed + _I32.pack(_NO_REPLICA) if version >= 11 else fixed

@@ -1,0 +1,213 @@
+"""How Produce's requests and answers look, in all versions; read and written by hand.
+
+A reader is handed bytes of strangers: every length and count is checked before it is believed.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from ottla.replica.partition import Appended
+from ottla.wire.codec import MalformedRequest
+from ottla.wire.varint import read_uvarint, uvarint
+
+FLEXIBLE: Final = 9
+_TOPIC_IDS: Final = 13
+_I16: Final = Struct(">h")
+_I32: Final = Struct(">i")
+_TWO_I32: Final = Struct(">ii")
+_ACKS_TIMEOUT: Final = Struct(">hi")
+_RESULT: Final = Struct(">ihqq")
+_RESULT_WITH_START: Final = Struct(">ihqqq")
+_SMALLEST_BATCH: Final = 64
+_EMPTY_ROWS: Final = 1000  # topics and partitions without records that are put up with
+
+
+class Row(NamedTuple):
+    """One partition of the request; `batch` is None where the client sent null."""
+
+    number: int
+    batch: memoryview | None
+
+
+class Topic(NamedTuple):
+    encoded: memoryview  # the name or the id as it came, and as it goes back
+    name: str | None
+    topic_id: UUID | None
+    rows: list[Row]
+
+
+class Request(NamedTuple):
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[Topic]
+
+
+def read(version: int, body: memoryview) -> Request:
+    try:
+        return _read_flexible(body, version) if version >= FLEXIBLE else _read_legacy(body)
+    except (IndexError, StructError, ValueError) as error:
+        raise MalformedRequest(f"Produce version {version} cannot be read: {error}") from error
+
+
+def _read_flexible(data: memoryview, version: int) -> Request:
+    length, at = read_uvarint(data, 0)
+    transactional_id = None
+    if length:
+        transactional_id = str(data[at : at + length - 1], "utf-8")
+        at += length - 1
+    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, at)
+    topic_count, at = read_uvarint(data, at + 6)
+    left = _rows_left(data, topic_count)
+    topics = []
+    for _ in range(topic_count - 1):
+        start = at
+        name = topic_id = None
+        if version >= _TOPIC_IDS:
+            at += 16
+            topic_id = UUID(bytes=bytes(data[start:at]))
+        else:
+            length, at = read_uvarint(data, at)
+            if not length:
+                raise ValueError("a topic has no name")
+            name = str(data[at : at + length - 1], "utf-8")
+            at += length - 1
+        encoded = data[start:at]
+        row_count, at = read_uvarint(data, at)
+        left = _rows_left(data, row_count, left)
+        rows = []
+        for _ in range(row_count - 1):
+            index = _I32.unpack_from(data, at)[0]
+            length, at = read_uvarint(data, at + 4)
+            batch = None
+            if length:
+                batch = data[at : at + length - 1]
+                at += length - 1
+            if at >= len(data):
+                raise ValueError("records end outside the request")
+            rows.append(Row(index, batch))
+            at = at + 1 if data[at] == 0 else _skip_tags(data, at)
+        at = at + 1 if data[at] == 0 else _skip_tags(data, at)
+        topics.append(Topic(encoded, name, topic_id, rows))
+    return Request(transactional_id, acks, timeout_ms, topics)
+
+
+def _rows_left(data: memoryview, count: int, left: int | None = None) -> int:
+    """Counts topics and partitions: a large request of nothing but empty ones would keep the loop for a minute."""
+    left = (len(data) // _SMALLEST_BATCH + _EMPTY_ROWS if left is None else left) - count
+    if left < 0:
+        raise ValueError("it names more partitions than it can have records for")
+    return left
+
+
+def _skip_tags(data: memoryview, at: int) -> int:
+    count, at = read_uvarint(data, at)
+    for _ in range(count):
+        _, at = read_uvarint(data, at)
+        size, at = read_uvarint(data, at)
+        at += size
+        if at > len(data):
+            raise ValueError("a tagged field ends outside the request")
+    return at
+
+
+def _read_legacy(data: memoryview) -> Request:
+    length = _I16.unpack_from(data)[0]
+    at = 2
+    transactional_id = None
+    if length >= 0:
+        transactional_id = str(data[at : at + length], "utf-8")
+        at += length
+    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, at)
+    topic_count = _I32.unpack_from(data, at + 6)[0]
+    left = _rows_left(data, topic_count)
+    at += 10
+    topics = []
+    for _ in range(topic_count):
+        start = at
+        length = _I16.unpack_from(data, at)[0]
+        if length < 0:
+            raise ValueError("a topic has no name")
+        at += 2 + length
+        name = str(data[start + 2 : at], "utf-8")
+        encoded = data[start:at]
+        row_count = _I32.unpack_from(data, at)[0]
+        left = _rows_left(data, row_count, left)
+        at += 4
+        rows = []
+        for _ in range(row_count):
+            index, length = _TWO_I32.unpack_from(data, at)
+            at += 8
+            batch = None
+            if length >= 0:
+                batch = data[at : at + length]
+                at += length
+            if at > len(data):
+                raise ValueError("records end outside the request")
+            rows.append(Row(index, batch))
+        topics.append(Topic(encoded, name, None, rows))
+    return Request(transactional_id, acks, timeout_ms, topics)
+
+
+def write(version: int, topics: list[Topic], results: list[list[Appended]]) -> bytes:
+    """The body of an answer, from the tagged fields of its header on."""
+    return _write_flexible(topics, results) if version >= FLEXIBLE else _write_legacy(version, topics, results)
+
+
+def _write_flexible(topics: list[Topic], results: list[list[Appended]]) -> bytes:
+    out: list[bytes | memoryview] = [b"\x00", uvarint(len(topics) + 1)]
+    for topic, appended in zip(topics, results, strict=True):
+        out.append(topic.encoded)
+        out.append(uvarint(len(appended) + 1))
+        for row, result in zip(topic.rows, appended, strict=True):
+            out.append(
+                _RESULT_WITH_START.pack(
+                    row.number, result.code, result.base_offset, result.log_append_time, result.start_offset
+                )
+            )
+            if result.message is None:
+                out.append(b"\x01\x00\x00")  # no record errors, no message, no tagged fields
+            else:
+                out.append(uvarint(len(result.record_errors) + 1))
+                for index, reason in result.record_errors:
+                    out.append(_I32.pack(index) + _compact(reason) + b"\x00")
+                out.append(_compact(result.message) + b"\x00")
+        out.append(b"\x00")
+    out.append(b"\x00\x00\x00\x00\x00")  # throttle time, no tagged fields
+    return b"".join(out)
+
+
+def _compact(text: str) -> bytes:
+    encoded = text.encode()
+    return uvarint(len(encoded) + 1) + encoded
+
+
+def _write_legacy(version: int, topics: list[Topic], results: list[list[Appended]]) -> bytes:
+    out: list[bytes | memoryview] = [_I32.pack(len(topics))]
+    for topic, appended in zip(topics, results, strict=True):
+        out.append(topic.encoded)
+        out.append(_I32.pack(len(appended)))
+        for row, result in zip(topic.rows, appended, strict=True):
+            fields = (row.number, result.code, result.base_offset, result.log_append_time)
+            if version >= 5:
+                out.append(_RESULT_WITH_START.pack(*fields, result.start_offset))
+            else:
+                out.append(_RESULT.pack(*fields))
+            if version >= 8:
+                out.append(_I32.pack(len(result.record_errors)))
+                for index, reason in result.record_errors:
+                    out.append(_I32.pack(index) + _string(reason))
+                out.append(_string(result.message))
+    out.append(b"\x00\x00\x00\x00")
+    return b"".join(out)
+
+
+def _string(text: str | None) -> bytes:
+    if text is None:
+        return b"\xff\xff"
+    encoded = text.encode()
+    return _I16.pack(len(encoded)) + encoded
