@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
+from collections.abc import Callable
 from threading import Lock
 
 from ottla.env.files import write_atomically
@@ -20,16 +20,19 @@ class BackgroundFile:
         """Which `put` is on disk, counted from 1."""
         self._env = env
         self._path = path
-        self._next: bytes | None = None
+        self._next: Callable[[], bytes] | None = None
         self._writing: asyncio.Future[None] | None = None
         self._lock = Lock()  # held by whoever writes: a thread, or the loop in `put_now`
 
-    def put(self, data: bytes) -> int:
-        """Begins to write; gives the number that `on_disk` will have reached when this content is there."""
+    def put(self, content: Callable[[], bytes]) -> int:
+        """Begins to write; gives the number that `on_disk` will have reached when this content is there.
+
+        The content is asked for when the writing begins: many changes at once are written once.
+        """
         self.put_count += 1
-        self._next = data
+        self._next = content
         if self._writing is None:
-            self._write(data)
+            self._write(content)
         return self.put_count
 
     def put_now(self, data: bytes) -> None:
@@ -37,25 +40,22 @@ class BackgroundFile:
         self.put_count += 1
         self._next = None
         self._replace(data, self.put_count)
-        self.on_disk = self.put_count
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, content: Callable[[], bytes]) -> None:
         self._next = None
-        number = self.put_count
-        self._writing = self._env.executor.blocking(self._replace, data, number)
-        self._writing.add_done_callback(partial(self._done, number))
+        self._writing = self._env.executor.blocking(self._replace, content(), self.put_count)
+        self._writing.add_done_callback(self._done)
 
     def _replace(self, data: bytes, number: int) -> None:
         with self._lock:
             if number > self.on_disk:
                 write_atomically(self._env.disk, self._path, data)
+                self.on_disk = number
 
-    def _done(self, number: int, future: asyncio.Future[None]) -> None:
+    def _done(self, future: asyncio.Future[None]) -> None:
         self._writing = None
         if (error := future.exception()) is not None:
             _log.error("%s could not be written: %s", self._path, error)
-        else:
-            self.on_disk = max(self.on_disk, number)
         if self._next is not None:
             self._write(self._next)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from uuid import UUID
 
 from ottla.env.files import replace_file, write_atomically
@@ -163,11 +164,12 @@ class LogDir:
 
     def _be_sure_it_is_forgotten(self, partition: TopicPartition) -> None:
         """A checkpoint that still has offsets of a deleted topic would, after a crash, be applied to its namesake."""
-        recovery, start = self._forgotten.pop(partition, (0, 0))
+        recovery, start = self._forgotten.get(partition, (0, 0))
         if self._recovery_file.on_disk < recovery:
             self._recovery_file.put_now(write_offsets(self._recovery_offsets()))
         if self._start_file.on_disk < start:
             self._start_file.put_now(write_offsets(self._start_offsets_to_keep()))
+        self._forgotten.pop(partition, None)
 
     def delete(self, partition: TopicPartition) -> str:
         """The partition is gone at once; its folder, under its new name, is the caller's to remove later."""
@@ -184,8 +186,8 @@ class LogDir:
     # -- checkpoints
 
     def checkpoint(self) -> None:
-        self._recovery_file.put(write_offsets(self._recovery_offsets()))
-        self._start_file.put(write_offsets(self._start_offsets_to_keep()))
+        self._recovery_file.put(lambda: write_offsets(self._recovery_offsets()))
+        self._start_file.put(lambda: write_offsets(self._start_offsets_to_keep()))
         done = [
             partition
             for partition, (recovery, start) in self._forgotten.items()
@@ -196,12 +198,12 @@ class LogDir:
 
     async def make_start_offsets_durable(self) -> bool:
         """False if that was not possible."""
-        number = self._start_file.put(write_offsets(self._start_offsets_to_keep()))
+        number = self._start_file.put(lambda: write_offsets(self._start_offsets_to_keep()))
         await self._start_file.settle()
         return self._start_file.on_disk >= number
 
     def checkpoint_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
-        self._high_watermark_file.put(write_offsets(offsets))
+        self._high_watermark_file.put(lambda: write_offsets(offsets))
 
     def _recovery_offsets(self) -> dict[TopicPartition, int]:
         return {partition: log.flushed_offset for partition, log in self.logs.items()}
@@ -217,9 +219,10 @@ class LogDir:
         for log in self.logs.values():
             await log.settle()
 
-    def stop(self, high_watermarks: dict[TopicPartition, int], broker_epoch: int) -> None:
-        """Blocking: everything durable, and the mark that says so."""
-        _stop_all(self.logs.values())
+    async def stop(self, high_watermarks: dict[TopicPartition, int], broker_epoch: int) -> None:
+        """Everything durable, and the mark that says so."""
+        blocking = self._env.executor.blocking
+        await asyncio.gather(*[blocking(_stop, log) for log in self.logs.values() if log.failed is None])
         for name, offsets in (
             (RECOVERY_POINT_CHECKPOINT, self._recovery_offsets()),
             (LOG_START_OFFSET_CHECKPOINT, self._start_offsets_to_keep()),
@@ -231,11 +234,10 @@ class LogDir:
         self._unlock()
 
 
-def _stop_all(logs: Iterable[PartitionLog]) -> None:
-    for log in logs:
-        if log.failed is None:
-            try:
-                log.stop()
-            except OSError as error:
-                _log.error("%s could not be made durable and will be checked at the next start: %s", log.folder, error)
-                log.failed = error
+def _stop(log: PartitionLog) -> None:
+    """In a thread: nothing else uses the log any more."""
+    try:
+        log.stop()
+    except OSError as error:
+        _log.error("%s could not be made durable and will be checked at the next start: %s", log.folder, error)
+        log.failed = error

@@ -171,4 +171,4 @@ class LogManager:
         self._stopped = True
         for log_dir in self.dirs:
             await log_dir.settle()
-            log_dir.stop(self._high_watermarks_of(log_dir), broker_epoch)
+            await log_dir.stop(self._high_watermarks_of(log_dir), broker_epoch)

@@ -48,20 +48,23 @@ class PartitionLog(ReadableLog):
         start_offset: int,
         end_offset: int,
         flushed_offset: int,
+        as_stopped: bool = False,
     ) -> None:
-        super().__init__(config, segments, start_offset, end_offset, Unsynced(env.disk, folder))
+        super().__init__(config, segments, start_offset, end_offset, Unsynced(env.disk, folder, is_synced=as_stopped))
         self.folder = folder
         self.partition = partition
         self.topic_id = topic_id
         self.producers = producers
         self.epochs = epochs
         self.flushed_offset = flushed_offset
+        self._stopped_at = end_offset if as_stopped else None  # where a stop left everything in order
         self.failed: OSError | None = None
         self.closed = False
         self.on_flushed: Callable[[int], None] = _nobody_listens
         self.on_failed: Callable[[], None] = _nobody_cares
         self._env = env
         self._latest_epoch = epochs.latest
+        self._epochs_to_store = False
         self._flush_messages = config.flush_messages
         self._flush_rules = _has_flush_rules(config)
         self._max_segment_ms = config.max_segment_ms
@@ -94,6 +97,8 @@ class PartitionLog(ReadableLog):
             segment = self.roll(now_ms)
         if leader_epoch != self._latest_epoch:
             self.assign_epoch(leader_epoch, base_offset)
+        if self._epochs_to_store:
+            self.store_epochs()
         head = new_head(base_offset, header.length, leader_epoch)
         self._write(segment, (head, memoryview(batch)[16:]), size, last_offset, max_timestamp)
         if header.producer_id >= 0 and not header.is_control:
@@ -110,6 +115,8 @@ class PartitionLog(ReadableLog):
             segment = self.roll(now_ms, header.base_offset)
         if header.leader_epoch != self._latest_epoch:
             self.assign_epoch(header.leader_epoch, header.base_offset)
+        if self._epochs_to_store:
+            self.store_epochs()
         self._write(segment, (batch,), header.size, header.last_offset, header.max_timestamp)
         if header.producer_id >= 0 and not header.is_control:
             self.producers.note(header, header.base_offset, header.max_timestamp)
@@ -144,16 +151,14 @@ class PartitionLog(ReadableLog):
         self.on_failed()
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """From here on this epoch. The file says so with the epoch's first batch: most elections see none for long."""
         if self.epochs.assign(epoch, start_offset):
-            try:
-                self.store_epochs()
-            except OSError as error:
-                self._fail(error)
-                raise
+            self._epochs_to_store = True
         self._latest_epoch = self.epochs.latest
 
     def store_epochs(self) -> None:
         self._replace(f"{self.folder}/{LEADER_EPOCH_CHECKPOINT}", write_epochs(self.epochs.starts))
+        self._epochs_to_store = False
 
     def _replace(self, path: str, data: bytes) -> None:
         """Small files change inline, since a folder may be renamed at any time; the next flush makes them durable."""
@@ -189,6 +194,7 @@ class PartitionLog(ReadableLog):
         try:
             old.finish()
             segment = new_segment(self._env, self.folder, base_offset, self.config, now_ms)
+            self._take_snapshot(base_offset)
         except OSError as error:
             self._fail(error)  # going on in the old one would lead past the beginnings of the new one on disk
             raise
@@ -196,7 +202,6 @@ class PartitionLog(ReadableLog):
         self._bases.append(base_offset)
         self._unsynced.names_changed()
         self._unsynced.segment_rolled(old)
-        self._take_snapshot(base_offset)
         self.flush(self.end_offset)
         return segment
 
@@ -319,6 +324,11 @@ class PartitionLog(ReadableLog):
 
     def stop(self) -> None:
         """Blocking: everything durable, indexes complete, producer state written; nothing is appended after this."""
+        if self._stopped_at == self.end_offset and not self._unsynced.pending and not self._epochs_to_store:
+            self.close()
+            return
+        if self._epochs_to_store:
+            self.store_epochs()
         self.active.finish()
         self._take_snapshot(self.end_offset)
         self.flush_job(self.end_offset)()

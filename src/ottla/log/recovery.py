@@ -27,11 +27,13 @@ from ottla.log.paths import (
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
+    offset_name,
 )
 from ottla.log.producers import CorruptSnapshot, Producers, read_snapshot
 from ottla.log.rebuild import rebuild_indexes
 from ottla.log.scan import ScannedBatch, end_marker, good_batches
 from ottla.log.segment import Segment
+from ottla.log.swap_files import finish_swaps
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
 
@@ -87,6 +89,7 @@ class _Loader:
             segments.clear()
             end_offset = start_offset
             self._producers.clear(start_offset)
+        doubted = segments[doubtful:]
         if not segments:
             segments.append(new_segment(self._env, request.folder, end_offset, self._config, now_ms))
         self._remove_stray_snapshots(segments, end_offset)
@@ -111,8 +114,9 @@ class _Loader:
             start_offset=start_offset,
             end_offset=end_offset,
             flushed_offset=end_offset if request.clean else min(request.recovery_point, end_offset),
+            as_stopped=request.clean and self._has_snapshot_at(end_offset),
         )
-        for segment in segments[doubtful:]:  # one that was cut back before the crash may be whole again after the next
+        for segment in doubted:  # one that was cut back before the crash may be whole again after the next
             log.sync_with_next_flush(segment.path)
         if self._epochs.starts != self._stored_epochs:
             log.store_epochs()
@@ -120,8 +124,12 @@ class _Loader:
 
     # -- files
 
+    def _has_snapshot_at(self, offset: int) -> bool:
+        return self._disk.exists(f"{self._request.folder}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
+
     def _open_segments(self, now_ms: int) -> list[Segment]:
         folder = self._request.folder
+        finish_swaps(self._disk, folder)
         names = self._disk.list_dir(folder)
         bases = sorted(name[: -len(LOG_SUFFIX)] for name in names if name.endswith(LOG_SUFFIX))
         # Retention has given these up before the crash, and their removal was undone by a loss of power.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Iterator, Sequence
 from errno import EBADF
 from struct import Struct
@@ -206,6 +207,20 @@ class Segment:
         self.first_timestamp = None
         self.indexes_full = False
         self._bytes_since_index_entry = 0
+
+    def without_indexes(self, config: LogConfig) -> Segment:
+        """The same segment, about to be read anew."""
+        return Segment(self._disk, os.path.dirname(self.path), self.base_offset, config, self.created_ms)
+
+    def take_indexes(self, fresh: Segment) -> None:
+        fresh.may_wait(self.offset_index.entries.may_wait)
+        self.offset_index, self.time_index = fresh.offset_index, fresh.time_index
+        self.indexes_full = fresh.indexes_full
+        self._bytes_since_index_entry = fresh._bytes_since_index_entry
+        if fresh.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.offset_of_max_timestamp = fresh.max_timestamp, fresh.offset_of_max_timestamp
+        if self.first_timestamp is None:
+            self.first_timestamp = fresh.first_timestamp
 
     def finish_rebuild(self) -> None:
         self.offset_index.entries.finish_rebuild()

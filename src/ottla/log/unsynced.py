@@ -16,11 +16,11 @@ from ottla.log.segment import Segment
 
 
 class Unsynced:
-    def __init__(self, disk: Disk, folder: str) -> None:
+    def __init__(self, disk: Disk, folder: str, *, is_synced: bool = False) -> None:
         self._disk = disk
         self._folder = folder
         self.changes = 1  # the folder itself, and all that is in it, may be new
-        self.synced = 0
+        self.synced = 1 if is_synced else 0
         self._names = 1
         self._files: dict[str, int] = {}
         self._rolled: dict[Segment, int] = {}
@@ -54,7 +54,8 @@ class Unsynced:
     def job(self) -> Callable[[], None]:
         """What blocks, for the executor."""
         upto, synced = self.changes, self.synced
-        segments, files = list(self._rolled), list(self._files)
+        segments = [segment for segment, number in self._rolled.items() if number > synced]
+        files = [path for path, number in self._files.items() if number > synced]
         names, is_first = self._names > synced, synced == 0
         disk, folder = self._disk, self._folder
 

@@ -47,8 +47,8 @@ class MetadataLog:
 
     async def flush(self) -> int:
         goal = self.log.end_offset
-        await self._env.executor.blocking(self.log.flush_job(goal))
-        self.log.flushed(goal)
+        if not await self.log.until_durable(goal):
+            raise self.log.failed or OSError(f"{self.log.folder} was closed")
         return goal
 
     def read_from(self, offset: int) -> Iterator[memoryview]:
