@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.interop.clients import CLIENTS, WITHIN_S, Client, Sent
+from tests.interop.clients import CLIENTS, WITHIN_S, Client, Confluent, Sent
 from tests.interop.conftest import NewTopic, create_topic, delete_topic
+from tests.interop.raw import FETCH, Raw, fetch_values, frame
 
 from ottla.testing.process import NodeProcess, running_process
 
@@ -180,3 +181,34 @@ def topic_id(address: str, topic: str) -> str:
     admin = AdminClient({"bootstrap.servers": address})
     described = admin.describe_topics(TopicCollection([topic]))[topic].result(WITHIN_S)
     return str(described.topic_id)
+
+
+def test_an_answer_that_is_being_read_is_whole_though_its_topic_is_deleted(
+    node: NodeProcess, new_topic: NewTopic
+) -> None:
+    topic = new_topic(file_delete_delay_ms=0)
+    value = b"v" * 900_000
+    Confluent().produce(node.address, topic, [Sent(None, value) for _ in range(20)])
+    with Raw(node.port, receive_buffer=4096) as raw:
+        raw.send(frame(FETCH, 11, **fetch_values({(topic, 0): 0}, partition_max_bytes=50_000_000)))
+        beginning = raw.receive(1000)
+        delete_topic(node.address, topic)
+        until(lambda: not list(node.data.glob(f"{topic}-0*")), "the folder is removed")
+        size = int.from_bytes(beginning[:4], "big")
+        rest = raw.receive(size + 4 - len(beginning))
+        assert (beginning + rest).count(value) == 20
+        # a fetch of what is gone says so, at once, on the same connection
+        began = time.monotonic()
+        values = fetch_values({(topic, 0): 0}, max_wait_ms=10_000)
+        gone = raw.ask(FETCH, 11, **values).responses[0].partitions[0]
+        assert gone.error_code.name == "unknown_topic_or_partition" and time.monotonic() - began < 5
+
+
+def test_a_long_poll_ends_when_its_topic_is_deleted(node: NodeProcess, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    with Raw(node.port) as raw:
+        began = time.monotonic()
+        raw.send(frame(FETCH, 11, **fetch_values({(topic, 0): 0}, max_wait_ms=15_000)))
+        delete_topic(node.address, topic)
+        raw.receive_frame()
+        assert time.monotonic() - began < 5

@@ -1,0 +1,131 @@
+"""Fetch: what an answer begins with, whom it is given to, and when."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.broker.apis.asking import FETCH, PRODUCE, ask
+
+from ottla.log.index import NotInMemory
+from ottla.log.segment import Segment
+from ottla.model.errors import ErrorCode
+from ottla.record.builder import build_batch
+from ottla.record.reader import iterate_batches
+from ottla.record.records import Record
+from ottla.testing.node import RunningNode
+
+MIB = 1 << 20
+
+
+def a_batch(size: int = 1000) -> bytes:
+    return build_batch([Record(None, b"v" * size, int(time.time() * 1000))])
+
+
+def produce(address: str, topic: str, partition: int, data: bytes) -> Any:
+    rows = [{"index": partition, "records": data}]
+    return ask(
+        address, PRODUCE, 9, transactional_id=None, acks=-1, timeout=timedelta(seconds=5),
+        topic_data=[{"name": topic, "partition_data": rows}],
+    )  # fmt: skip
+
+
+def fetch(
+    address: str, topic: str, partitions: int = 1, *, offset: int = 0, partition_max: int = MIB, **values: Any
+) -> list[Any]:
+    row = {
+        "current_leader_epoch": -1, "fetch_offset": offset, "last_fetched_epoch": -1, "log_start_offset": -1,
+        "partition_max_bytes": partition_max,
+    }  # fmt: skip
+    given: dict[str, Any] = {
+        "replica_id": -1, "max_wait": timedelta(0), "min_bytes": 1, "max_bytes": MIB, "isolation_level": 0,
+        "session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": "",
+        "topics": [{"topic": topic, "partitions": [{"partition": n, **row} for n in range(partitions)]}],
+    }  # fmt: skip
+    return list(ask(address, FETCH, 12, **given | values).responses[0].partitions)
+
+
+def whole_batches(row: Any) -> int:
+    return len(list(iterate_batches(row.records or b"")))
+
+
+def test_no_partitions_records_begin_with_part_of_a_batch(address: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(partitions=3)
+    for partition in range(3):
+        produce(address, topic, partition, a_batch(5000))
+
+    first, *others = fetch(address, topic, 3, partition_max=1000)
+
+    assert whole_batches(first) == 1, "the first partition gives one batch, however large"
+    assert [len(row.records or b"") for row in others] == [0, 0], "Java's consumer gives up on half a batch"
+
+
+def test_the_limit_of_the_whole_answer_cuts_at_no_first_batch(address: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(partitions=2)
+    for partition in range(2):
+        produce(address, topic, partition, a_batch(5000))
+
+    rows = fetch(address, topic, 2, max_bytes=6000)
+
+    assert [whole_batches(row) for row in rows] == [1, 0]
+    assert len(rows[1].records or b"") == 0
+
+
+def test_a_wait_for_min_bytes_ends_with_the_batch_that_reaches_it(address: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic()
+    data = a_batch(3000)
+    timer = threading.Timer(0.2, produce, (address, topic, 0, data))
+    timer.start()
+    began = time.monotonic()
+
+    (row,) = fetch(address, topic, max_wait=timedelta(seconds=10), min_bytes=len(data))
+
+    timer.join()
+    assert time.monotonic() - began < 5
+    assert whole_batches(row) == 1
+
+
+@pytest.mark.parametrize("stranger", [7, 1])
+def test_nobody_reads_as_a_replica_who_is_not_one(address: str, new_topic: Callable[..., str], stranger: int) -> None:
+    topic = new_topic()
+    produce(address, topic, 0, a_batch())
+
+    (row,) = fetch(address, topic, replica_id=stranger)
+
+    assert row.error_code is ErrorCode.not_leader_or_follower
+    assert not row.records
+
+
+def test_offsets_out_of_range_are_told_without_watermarks_as_kafka_does(
+    address: str, new_topic: Callable[..., str]
+) -> None:
+    (row,) = fetch(address, new_topic(), offset=5)
+
+    assert row.error_code is ErrorCode.offset_out_of_range
+    assert (row.high_watermark, row.last_stable_offset, row.log_start_offset) == (-1, -1, -1)
+
+
+def test_a_fetch_that_had_to_wait_for_the_disk_leaves_the_waiting_room(
+    node: RunningNode, address: str, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic()
+    produce(address, topic, 0, a_batch())
+    find, misses = Segment.find, [2]
+
+    def find_cold(self: Segment, offset: int) -> Any:
+        if misses[0]:
+            misses[0] -= 1
+            raise NotInMemory(self.file_for(), 61, 0)
+        return find(self, offset)
+
+    monkeypatch.setattr(Segment, "find", find_cold)
+
+    (row,) = fetch(address, topic, max_wait=timedelta(seconds=30))
+
+    assert whole_batches(row) == 1
+    assert misses == [0]
+    assert node.on_loop(lambda: len(node.node.waiting)) == 0

@@ -1,0 +1,90 @@
+"""Produce: what refuses a whole request, and that nothing of it has had an effect then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.broker.apis.asking import PRODUCE, ask, list_offset
+
+from ottla.model.errors import ErrorCode
+from ottla.record.builder import build_batch
+from ottla.record.records import Record
+
+
+def a_batch(**how: Any) -> bytes:
+    return build_batch([Record(b"k", b"v", int(time.time() * 1000))], **how)
+
+
+def produce(address: str, topic: str, *batches: bytes | None, acks: int = -1, version: int = 9, **values: Any) -> Any:
+    rows = [{"index": number, "records": data} for number, data in enumerate(batches)]
+    given = {"transactional_id": None, "acks": acks, "timeout": timedelta(seconds=5)}
+    answer = ask(address, PRODUCE, version, **given | values, topic_data=[{"name": topic, "partition_data": rows}])
+    return list(answer.responses[0].partition_responses)
+
+
+def codes(rows: list[Any]) -> list[ErrorCode]:
+    return [row.error_code for row in rows]
+
+
+def end_offset(address: str, topic: str, partition: int) -> int:
+    offset: int = list_offset(address, topic, -1, partition=partition).offset
+    return offset
+
+
+TRANSACTIONAL = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 12])
+def test_a_transactional_batch_without_transactional_id_refuses_all_before_anything_is_appended(
+    address: str, new_topic: Callable[..., str], version: int
+) -> None:
+    topic = new_topic(partitions=2)
+
+    rows = produce(address, topic, a_batch(), a_batch(**TRANSACTIONAL), version=version)
+
+    assert codes(rows) == [ErrorCode.transactional_id_authorization_failed] * 2
+    assert [end_offset(address, topic, partition) for partition in range(2)] == [0, 0]
+
+
+def test_a_transactional_batch_needs_an_open_transaction(address: str, new_topic: Callable[..., str]) -> None:
+    rows = produce(address, new_topic(), a_batch(**TRANSACTIONAL), transactional_id="mine")
+
+    assert codes(rows) == [ErrorCode.invalid_txn_state]
+
+
+def test_acks_that_do_not_exist_are_refused_before_anything_is_appended(
+    address: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic()
+
+    assert codes(produce(address, topic, a_batch(), acks=2)) == [ErrorCode.invalid_required_acks]
+    assert end_offset(address, topic, 0) == 0
+
+
+def test_partitions_of_one_request_succeed_and_fail_each_for_itself(
+    address: str, new_topic: Callable[..., str]
+) -> None:
+    good, damaged = a_batch(), bytearray(a_batch())
+    damaged[-1] ^= 1
+
+    rows = produce(address, new_topic(partitions=2), good, bytes(damaged), None)
+
+    assert codes(rows) == [ErrorCode.none, ErrorCode.corrupt_message, ErrorCode.unknown_topic_or_partition]
+
+
+def test_the_same_idempotent_batch_gets_the_same_offset(address: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic()
+    batches = [a_batch(producer_id=9, producer_epoch=0, base_sequence=sequence) for sequence in range(3)]
+    for data in batches:
+        produce(address, topic, data)
+
+    (again,) = produce(address, topic, batches[1])
+    (gap,) = produce(address, topic, a_batch(producer_id=9, producer_epoch=0, base_sequence=7))
+
+    assert (again.error_code, again.base_offset) == (ErrorCode.none, 1)
+    assert gap.error_code is ErrorCode.out_of_order_sequence_number
+    assert end_offset(address, topic, 0) == 3
