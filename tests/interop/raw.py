@@ -10,7 +10,7 @@ from typing import Any
 from ottla.wire import codec
 from ottla.wire.build import build, request_type
 
-PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
 _numbers = count(1)
 
 

@@ -3,7 +3,18 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.log.given import NOW, Machine, append, batch, marker, producer_state, replayed
+from tests.log.given import (
+    NOW,
+    PARTITION,
+    TOPIC_ID,
+    Machine,
+    append,
+    batch,
+    config,
+    marker,
+    producer_state,
+    replayed,
+)
 
 from ottla.log.producers import (
     CorruptSnapshot,
@@ -183,8 +194,6 @@ class TestExpiry:
         assert 9 in known.producers.entries
 
     def test_the_manager_looks_now_and_then(self) -> None:
-        from tests.log.given import PARTITION, TOPIC_ID, config
-
         with Machine() as machine:
             manager = machine.manager({}, producer_expiration_check_ms=10_000, producer_expiration_ms=60_000)
             machine.call(manager.start)

@@ -150,4 +150,3 @@ def find_one_place_too_far(patch: pytest.MonkeyPatch) -> None:
 
 def keep_the_clean_shutdown_mark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_dir, "read_clean_shutdown", lambda disk, folder: 1)
-

@@ -86,7 +86,8 @@ class Node:
     def address(self) -> str:
         """Where clients find this node: the first listener, as advertised."""
         endpoint = self._advertised()[0]
-        return f"{endpoint.host}:{endpoint.port}"
+        host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+        return f"{host}:{endpoint.port}"
 
     # -- starting
 
@@ -100,7 +101,7 @@ class Node:
         await self._listen()
         await self._register(directory_ids)  # from here on nobody leads in an epoch of before the start
         self._open_logs(dirs)
-        self._controller.subscribe(self.replicas.publish)
+        await self._controller.subscribe(self.replicas.publish)
         await self.controller.submit(UnfenceBroker(self.config.node_id, self.broker_epoch))
         for listener in self._listeners:
             await listener.serve()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from ottla.env.breath import Breath
 from ottla.env.ports import Env
 from ottla.log.manager import LogManager
 from ottla.metadata.delta import MetadataDelta, PartitionKey
@@ -72,16 +73,20 @@ class Replicas:
 
     # -- following the metadata
 
-    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Logs are made and deleted inline, and thousands take seconds: others get the loop in between."""
         self.image = image
+        breath = Breath(self._env.clock)
         for topic in delta.deleted_topics.values():
             for number in topic.partitions:
                 self._remove(topic.id, TopicPartition(topic.name, number))
+                await breath.take()
         for key in delta.changed_partitions:
             changed = image.partition(key.topic_id, key.partition)
             name = self.name_of(key.topic_id)
             if changed is not None and name is not None:
                 self._place(key.topic_id, name, key.partition, changed)
+                await breath.take()
         for resource in delta.changed_configs:
             configured = image.topic(resource.name) if resource.type == ResourceType.TOPIC else None
             for number in configured.partitions if configured is not None else ():

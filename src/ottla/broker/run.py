@@ -30,7 +30,7 @@ def real_env() -> Env:
 
 
 def run(config: BrokerConfig, *, on_started: Callable[[str], None]) -> None:
-    """Returns after a clean stop (SIGINT or SIGTERM). SIGUSR1 writes the loop's lag to the log."""
+    """Returns after a clean stop (SIGINT, SIGTERM or SIGHUP). SIGUSR1 writes the loop's lag to the log."""
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
@@ -58,7 +58,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     node = Node(real_env(), config)
     loop.add_signal_handler(signal.SIGUSR1, _tell_lag, node)

@@ -50,10 +50,10 @@ def command(
         raise click.UsageError("--from-beginning and -o exclude each other")
     start = parse_start("beginning" if from_beginning else offset or "end")
     formatter = compile_format(template)
-    properties = client.settings(
-        bootstrap,
-        (("group.id", "ottla-cli"), ("enable.auto.commit", "false"), ("enable.partition.eof", "true"), *own),
-    )
+    always = [("group.id", "ottla-cli"), ("enable.auto.commit", "false"), ("enable.partition.eof", "true")]
+    if exit_at_end:  # the end is known only when a fetch comes back empty
+        always.append(("fetch.wait.max.ms", "20"))
+    properties = client.settings(bootstrap, (*always, *own))
     try:
         consumer = Consumer(properties)
     except (KafkaException, ValueError, TypeError) as error:

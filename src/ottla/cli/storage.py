@@ -26,8 +26,9 @@ def random_uuid() -> None:
 @command.command("format")
 @click.option("-t", "--cluster-id", required=True, help="The same for all nodes of a cluster.")
 @click.option("-c", "--config", "file", type=click.Path(path_type=Path), required=True, help="A server.properties.")
+@click.option("--standalone", is_flag=True, help="As Kafka's tool has it; here a node is always formatted like that.")
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Leave folders that are formatted as they are.")
-def format_storage(cluster_id: str, file: Path, ignore_formatted: bool) -> None:
+def format_storage(cluster_id: str, file: Path, standalone: bool, ignore_formatted: bool) -> None:
     """Format the folders that a server.properties names."""
     from ottla.cli.format_dirs import format_folders
     from ottla.model.config import broker_config, load_properties

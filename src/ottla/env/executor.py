@@ -1,7 +1,10 @@
 """Threads for calls that release the GIL, processes for Python that burns CPU."""
 
 import asyncio
+import ctypes
 import multiprocessing
+import signal
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -10,6 +13,13 @@ from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> None:
+    """A node that was killed cannot stop its workers: Linux does, if it is asked to."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class PoolExecutor:
@@ -31,7 +41,9 @@ class PoolExecutor:
             except BrokenProcessPool:  # a worker was killed, perhaps for its memory; the job that killed it has failed
                 self._processes.shutdown(wait=False)
         # spawn: a fork would carry over the loop, its sockets and whatever lock a thread holds
-        self._processes = ProcessPoolExecutor(self._process_count, multiprocessing.get_context("spawn"))
+        self._processes = ProcessPoolExecutor(
+            self._process_count, multiprocessing.get_context("spawn"), initializer=_die_with_parent
+        )
         return loop.run_in_executor(self._processes, job)
 
     def close(self) -> None:

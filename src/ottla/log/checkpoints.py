@@ -43,10 +43,11 @@ def write_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """Offsets by partition; none if there is no file."""
-    if not disk.exists(path):
+    """Offsets by partition; none if there is no file, or an empty one, which Kafka leaves when it is killed early."""
+    data = read_file(disk, path) if disk.exists(path) else b""
+    if not data:
         return {}
-    rows = _read_rows(read_file(disk, path), path, 3)
+    rows = _read_rows(data, path, 3)
     return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows}
 
 

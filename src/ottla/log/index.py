@@ -166,7 +166,7 @@ class OffsetIndex:
 
         Of what was written after the last sync a loss of power leaves any part, and zeros between.
         """
-        count, before = 0, (-1, -1)
+        count, before = 0, (-1, 0)  # the first batch of a segment has no entry
         for relative, position in _OFFSET_ENTRY.iter_unpack(self.entries.in_file()):
             if relative <= before[0] or position <= before[1] or self.base_offset + relative >= below:
                 break

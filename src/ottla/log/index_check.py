@@ -23,7 +23,7 @@ def _offset_index_problem(segment: Segment) -> str | None:
     if not index.entries.count:
         return None
     offset, position = index.entry(index.entries.count - 1)
-    header = segment.header_at(position) if 0 <= position < segment.size else None
+    header = segment.header_at(position) if 0 < position < segment.size else None
     if header is None or header.last_offset != offset:
         return f"{index.entries.path} ends with an entry that leads to no batch"
     return None

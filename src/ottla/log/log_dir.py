@@ -75,7 +75,7 @@ class LogDir:
         try:
             return read_offsets(self._disk, f"{self.path}/{name}")
         except CorruptCheckpoint as error:
-            _log.warning("%s; going on without it, which only means more to check", error)
+            _log.warning("%s; going on without what it says", error)
             return {}
 
     # -- loading
@@ -86,6 +86,8 @@ class LogDir:
         self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN_MARK}")
         self._disk.sync_dir(self.path)
         to_delete = []
+        if not self.was_clean:
+            _log.info("%s was not left by a clean stop: what lies beyond the recovery points is checked", self.path)
         folders = [name for name in self._disk.list_dir(self.path) if self._disk.is_dir(f"{self.path}/{name}")]
         for number, name in enumerate(folders):
             folder = f"{self.path}/{name}"

@@ -11,6 +11,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
+from errno import EBADF
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -65,7 +66,7 @@ class PartitionLog(ReadableLog):
         self._env = env
         self._latest_epoch = epochs.latest
         self._epochs_to_store = False
-        self._flush_messages = config.flush_messages
+        self._flush_messages = _flush_messages(config)
         self._flush_rules = _has_flush_rules(config)
         self._max_segment_ms = config.max_segment_ms
         self._flush_goal = flushed_offset
@@ -77,7 +78,7 @@ class PartitionLog(ReadableLog):
 
     def configure(self, config: LogConfig) -> None:
         self.config = config
-        self._flush_messages = config.flush_messages
+        self._flush_messages = _flush_messages(config)
         self._flush_rules = _has_flush_rules(config)
         self._max_segment_ms = config.max_segment_ms
         if self._flush_timer is not None:  # it counts by the old time
@@ -162,8 +163,13 @@ class PartitionLog(ReadableLog):
 
     def _replace(self, path: str, data: bytes) -> None:
         """Small files change inline, since a folder may be renamed at any time; the next flush makes them durable."""
+        self._check_open()
         replace_file(self._env.disk, path, data)
         self._unsynced.file_replaced(path)
+
+    def _check_open(self) -> None:
+        if self.closed:  # another topic may be in the folder of that name by now
+            raise OSError(EBADF, "the log is closed", self.folder)
 
     def sync_with_next_flush(self, path: str) -> None:
         """A small file in the folder that somebody else has written."""
@@ -191,6 +197,7 @@ class PartitionLog(ReadableLog):
             base_offset = self.end_offset
         if old.base_offset == base_offset:
             return old  # there is nothing in it
+        self._check_open()
         try:
             old.finish()
             segment = new_segment(self._env, self.folder, base_offset, self.config, now_ms)
@@ -384,3 +391,8 @@ def _nobody_listens(offset: int) -> None:
 
 def _nobody_cares() -> None:
     pass
+
+
+def _flush_messages(config: LogConfig) -> int:
+    """After how many records an acknowledgement waits for the disk. With flush.ms=0 that is after each."""
+    return 1 if config.flush_ms == 0 else config.flush_messages

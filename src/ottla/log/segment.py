@@ -263,7 +263,7 @@ class Segment:
     def _places_from(self, last_offset: int, position: int) -> Iterator[Place]:
         """Batches from an index entry on, which must lead to the batch that it names."""
         entries = self.offset_index.entries
-        if not 0 <= position <= self.size - HEADER_SIZE:
+        if not 0 < position <= self.size - HEADER_SIZE:  # the first batch of a segment has no entry
             raise CorruptIndex(f"{entries.path}: position {position} for offset {last_offset} is not in the log")
         base, length, magic, delta, _ = _PLACE.unpack_from(self.read(_SCAN_BYTES, position))
         if magic != MAGIC_V2 or length < HEADER_SIZE - LOG_OVERHEAD or base + delta != last_offset:

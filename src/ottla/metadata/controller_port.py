@@ -25,5 +25,5 @@ class MetadataFeed(Protocol):
     @property
     def image(self) -> MetadataImage: ...
 
-    def subscribe(self, publisher: Publisher) -> None:
+    async def subscribe(self, publisher: Publisher) -> None:
         """Tells the publisher all there is at once, then every change in order."""

@@ -5,7 +5,7 @@ Copy on write, one dict at a time: an image shares with the one before it all th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 from uuid import UUID
@@ -26,8 +26,8 @@ from ottla.metadata.replay_error import ReplayError
 
 K = TypeVar("K")
 V = TypeVar("V")
-Publisher = Callable[["MetadataDelta", MetadataImage], None]
-"""Told of every committed change, in order, on the loop. It must not wait; an error it raises is only logged."""
+Publisher = Callable[["MetadataDelta", MetadataImage], Awaitable[None] | None]
+"""Told of every committed change, in order, on the loop; the next waits until it is done. Errors are only logged."""
 
 
 class PartitionKey(NamedTuple):

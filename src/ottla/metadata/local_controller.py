@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from ottla.env.ports import Env
+from ottla.env.tasks import Tasks
 from ottla.metadata import loader
 from ottla.metadata.batches import metadata_batch
 from ottla.metadata.controller.controller import handle
@@ -60,6 +61,9 @@ class LocalController:
         self._speculative = EMPTY_IMAGE
         self._transactions = Transactions()
         self._pending: deque[_Pending] = deque()
+        self._to_publish: deque[_Pending] = deque()
+        self._is_publishing = False
+        self._tasks = Tasks(lambda error: _log.error("Metadata could not be published: %s", error, exc_info=error))
         self._publishers: list[Publisher] = []
         self._is_started = False
 
@@ -67,10 +71,10 @@ class LocalController:
     def image(self) -> MetadataImage:
         return self._committed
 
-    def subscribe(self, publisher: Publisher) -> None:
+    async def subscribe(self, publisher: Publisher) -> None:
         self._publishers.append(publisher)
         if self._is_started:
-            self._tell([publisher], MetadataDelta.everything(self._committed), self._committed)
+            await _tell(publisher, MetadataDelta.everything(self._committed), self._committed)
 
     async def start(self) -> None:
         """Replays the log, becomes leader, bootstraps an empty log, and publishes the first image."""
@@ -87,7 +91,7 @@ class LocalController:
         if records:
             await self._append(records, None)
         self._is_started = True
-        self._publish(MetadataDelta.everything(self._committed), self._committed)
+        await self._publish(MetadataDelta.everything(self._committed), self._committed)
 
     async def submit(self, request: Request[R]) -> R:
         if not self._is_started or not self._raft.is_leader:
@@ -98,16 +102,17 @@ class LocalController:
         if result.records:
             reply: R = await self._append(result.records, result.reply)
             return reply
-        if self._pending:
+        if self._pending or self._to_publish:
             # The decision looked at records that may still be lost; its reply must not get ahead of them.
             done: asyncio.Future[R] = self._env.loop.create_future()
-            last = self._pending[-1]
+            last = (self._pending or self._to_publish)[-1]
             self._pending.append(_Pending(last.last_offset, None, last.image, result.reply, done))
             return await done
         return result.reply
 
     async def stop(self) -> None:
         await self._raft.stop()
+        await self._tasks.stop()
 
     def _append(self, records: Sequence[MetadataRecord], reply: Any) -> asyncio.Future[Any]:
         """Replayed before it is appended: a record that contradicts the state must not get into the log."""
@@ -138,24 +143,29 @@ class LocalController:
 
     def _commit(self, high_watermark: int) -> None:
         while self._pending and self._pending[0].last_offset < high_watermark:
-            entry = self._pending.popleft()
-            if entry.delta is not None:
-                self._committed = entry.image
-                if self._is_started:
-                    self._publish(entry.delta, entry.image)
-            if not entry.done.done():  # the asker may have gone
-                entry.done.set_result(entry.reply)
+            self._to_publish.append(self._pending.popleft())
+        if self._to_publish and not self._is_publishing:
+            self._is_publishing = True
+            self._tasks.start(self._publish_committed(), "publish metadata")
 
-    def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        self._tell(self._publishers, delta, image)
+    async def _publish_committed(self) -> None:
+        """One change after the other: a publisher with much to do gives the loop away in between."""
+        try:
+            while self._to_publish:
+                entry = self._to_publish[0]
+                if entry.delta is not None:
+                    self._committed = entry.image
+                    if self._is_started:
+                        await self._publish(entry.delta, entry.image)
+                self._to_publish.popleft()
+                if not entry.done.done():  # the asker may have gone
+                    entry.done.set_result(entry.reply)
+        finally:
+            self._is_publishing = False
 
-    def _tell(self, publishers: Sequence[Publisher], delta: MetadataDelta, image: MetadataImage) -> None:
-        for publisher in publishers:
-            try:
-                publisher(delta, image)
-            except Exception:
-                # A mistake in one part of the node must not keep the others, or the quorum, from what is committed.
-                _log.exception("%r could not take over the metadata at offset %d", publisher, image.offset)
+    async def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        for publisher in self._publishers:
+            await _tell(publisher, delta, image)
 
     def _fail(self, error: BaseException) -> None:
         self._speculative = self._committed
@@ -163,6 +173,16 @@ class LocalController:
         for entry in waiting:
             if not entry.done.done():
                 entry.done.set_exception(KafkaError(ErrorCode.not_controller, f"not committed: {error}"))
+
+
+async def _tell(publisher: Publisher, delta: MetadataDelta, image: MetadataImage) -> None:
+    try:
+        work = publisher(delta, image)
+        if work is not None:
+            await work
+    except Exception:
+        # A mistake in one part of the node must not keep the others, or the quorum, from what is committed.
+        _log.exception("%r could not take over the metadata at offset %d", publisher, image.offset)
 
 
 def _version_in(records: Sequence[MetadataRecord]) -> int:

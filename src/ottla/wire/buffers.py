@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from mmap import mmap
 from typing import Final
 
+Lent = bytearray | mmap
 _SMALLEST: Final = 64 * 1024
 _KEPT_BYTES: Final = 8 * 1024 * 1024  # given back, and held ready for the next request
 
@@ -21,29 +23,29 @@ class BufferPool:
         self.lent = 0
         self._free: dict[int, list[bytearray]] = {}
         self._kept = 0
-        self._waiting: deque[tuple[int, Callable[[bytearray], None]]] = deque()
+        self._waiting: deque[tuple[int, Callable[[Lent], None]]] = deque()
 
     @property
     def is_short(self) -> bool:
         return bool(self._waiting)
 
-    def take(self, size: int) -> bytearray | None:
+    def take(self, size: int) -> Lent | None:
         """A buffer of at least that size; None if the budget is used up or others wait, then `wait`."""
         size = _rounded(size)
         return None if self._waiting or not self._fits(size) else self._lend(size)
 
-    def wait(self, size: int, ready: Callable[[bytearray], None]) -> None:
+    def wait(self, size: int, ready: Callable[[Lent], None]) -> None:
         """Hands a buffer over, in the order of asking, when there is room for it."""
         self._waiting.append((_rounded(size), ready))
 
-    def stop_waiting(self, ready: Callable[[bytearray], None]) -> None:
+    def stop_waiting(self, ready: Callable[[Lent], None]) -> None:
         self._waiting = deque(waiting for waiting in self._waiting if waiting[1] != ready)
         self._serve_waiting()
 
-    def give_back(self, buffer: bytearray) -> None:
+    def give_back(self, buffer: Lent) -> None:
         size = len(buffer)
         self.lent -= size
-        if self._kept + size <= _KEPT_BYTES:
+        if isinstance(buffer, bytearray) and self._kept + size <= _KEPT_BYTES:
             self._kept += size
             self._free.setdefault(size, []).append(buffer)
         self._serve_waiting()
@@ -59,13 +61,15 @@ class BufferPool:
     def _fits(self, size: int) -> bool:
         return not self.lent or self.lent + size <= self.budget
 
-    def _lend(self, size: int) -> bytearray:
+    def _lend(self, size: int) -> Lent:
         self.lent += size
         free = self._free.get(size)
         if free:
             self._kept -= size
             return free.pop()
-        return bytearray(size)
+        # Memory of a large one is taken as it is filled, and given to the system again: a client that announces
+        # 100 MB and does not send them costs nothing.
+        return bytearray(size) if size <= _KEPT_BYTES else mmap(-1, size)
 
     def _serve_waiting(self) -> None:
         while self._waiting and self._fits(self._waiting[0][0]):

@@ -15,6 +15,7 @@ from collections import deque
 from struct import Struct
 from typing import Any, Final, cast
 
+from ottla.wire.buffers import Lent
 from ottla.wire.codec import MalformedRequest
 from ottla.wire.connection_settings import ConnectionSettings as ConnectionSettings
 from ottla.wire.reply import CloseConnection, FileRange, Later, Message, Part
@@ -41,7 +42,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._settings = settings
         self._transport: asyncio.Transport | None = None
         self._prefix = b""  # the beginning of a frame's size
-        self._frame: bytearray | None = None  # a frame being received, in a lent buffer
+        self._frame: Lent | None = None  # a frame being received, in a lent buffer
         self._frame_size = 0
         self._filled = 0
         self._progress = 0  # how much of it there was when it last came on as it should, and when that was
@@ -166,14 +167,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._settings.pool.wait(size, self._buffer_is_free)
         self._rest()
 
-    def _receive_into(self, buffer: bytearray, have: bytes | memoryview) -> None:
+    def _receive_into(self, buffer: Lent, have: bytes | memoryview) -> None:
         self._filled = len(have)
         buffer[: self._filled] = have
         self._frame = buffer
         self._progress = self._filled
         self._progress_at = asyncio.get_running_loop().time()
 
-    def _buffer_is_free(self, buffer: bytearray) -> None:
+    def _buffer_is_free(self, buffer: Lent) -> None:
         self._waits_for_buffer = False
         have, self._aside = self._aside, b""
         self._receive_into(buffer, have)

@@ -66,7 +66,7 @@ def create_topics(
 def _partitions_asked(topics: list[NewTopic], settings: ControllerSettings) -> int:
     return sum(
         len(topic.assignments)
-        or (settings.default_num_partitions if topic.num_partitions == -1 else topic.num_partitions)
+        or (settings.default_num_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0))
         for topic in topics
     )
 
