@@ -24,7 +24,7 @@ def machine() -> Iterator[Machine]:
 
 def log_of(machine: Machine, segments: int, **overrides: object) -> PartitionLog:
     """So many segments of one batch each; their timestamps are NOW, NOW + 10, ..."""
-    log = machine.open(**{"segment_bytes": SIZE, "retention_ms": -1, **overrides})
+    log = machine.open(settings=config(**{"segment_bytes": SIZE, "retention_ms": -1, **overrides}))
     for n in range(segments):
         append(log, batch(timestamp=NOW + 10 * n))
     return log

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.context import Api, Context
 from ottla.security.authorizer import ANONYMOUS
 from ottla.wire.codec import (
     API_VERSIONS,
+    MalformedRequest,
     RequestHeader,
     UnsupportedVersion,
     decode_request,
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ottla.broker")
 
 
+# Only Produce carries data. Anything else is decoded item by item, a second or two for each megabyte, and all that time
+# the loop serves nobody else; no client asks that much at once.
+LARGEST_QUESTION: Final = 4 * 1024 * 1024
+_PRODUCE: Final = 0
+
+
 class Dispatcher:
     def __init__(self, node: Node, apis: Iterable[Api]) -> None:
         self.apis = {api.key: api for api in apis}
@@ -38,6 +45,8 @@ class Dispatcher:
         context = Context(self._node, connection, header, ANONYMOUS)
         if api is None or not api.oldest <= header.version <= api.newest:
             return self._unsupported(api, context)
+        if len(frame) > LARGEST_QUESTION and header.key != _PRODUCE:
+            raise MalformedRequest(f"{api.name} of {len(frame)} bytes (allowed are {LARGEST_QUESTION})")
         if api.handle_raw is not None:
             return api.handle_raw(context, frame[header.body :])
         assert api.handle is not None

@@ -237,7 +237,8 @@ class PartitionLog(ReadableLog):
     def use_timers(self, timers: TimerWheel) -> None:
         """Whoever opens a log that shall obey flush.ms lends it the wheel."""
         self._timers = timers
-        self._arm_flush_timer()
+        if self._flush_rules:  # what a crash left in the page cache is not durable yet, and must not be taken for it
+            self._flush_if_due(self.flushed_offset)
 
     def _arm_flush_timer(self) -> None:
         if self.config.flush_ms < _FOREVER and self._timers is not None and self.end_offset > self.flushed_offset:

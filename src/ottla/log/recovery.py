@@ -129,8 +129,9 @@ class _Loader:
 
     def _open_segments(self, now_ms: int) -> list[Segment]:
         folder = self._request.folder
-        finish_swaps(self._disk, folder)
         names = self._disk.list_dir(folder)
+        if finish_swaps(self._disk, folder, names):
+            names = self._disk.list_dir(folder)
         bases = sorted(name[: -len(LOG_SUFFIX)] for name in names if name.endswith(LOG_SUFFIX))
         # Retention has given these up before the crash, and their removal was undone by a loss of power.
         given_up = [base for base, following in pairwise(bases) if int(following) <= self._request.start_offset]

@@ -18,8 +18,8 @@ _SWAP: Final = ".swap"
 _FILES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
-def finish_swaps(disk: Disk, folder: str) -> None:
-    names = disk.list_dir(folder)
+def finish_swaps(disk: Disk, folder: str, names: list[str]) -> bool:
+    """True if there was anything to do."""
     unfinished = min((int(name.split(".")[0]) for name in names if name.endswith(_CLEANED)), default=None)
     swaps = []
     for name in names:
@@ -35,6 +35,7 @@ def finish_swaps(disk: Disk, folder: str) -> None:
         disk.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(_SWAP)}")
     if swaps:
         disk.sync_dir(folder)
+    return bool(swaps)
 
 
 def _remove_covered(disk: Disk, folder: str, names: list[str], swap: str) -> None:

@@ -24,6 +24,7 @@ from ottla.sim.world import World
 
 PORT = 9092
 LOG_DIR = "/data"
+_TOO_MANY = 50
 
 
 class SimNode:
@@ -40,6 +41,7 @@ class SimNode:
         self._stop: asyncio.Event | None = None
         self._stopped_cleanly = False
         self._wanted = True
+        self._failed_starts = 0  # in a row
         self._process: Process[None] | None = None
         self._serving = asyncio.Event()
         self.host.before_end.append(self._note_death)
@@ -55,7 +57,7 @@ class SimNode:
     # -- running
 
     async def keep_running(self) -> None:
-        while self._wanted:
+        while self._wanted and self._failed_starts < _TOO_MANY:
             self._process = self.host.start(self._main)
             try:
                 await self._process
@@ -69,6 +71,7 @@ class SimNode:
                 await asyncio.sleep(self._random.uniform(*self.restart_after_s))
 
     def _ended_by(self, error: Exception) -> None:
+        self._failed_starts += 1
         self._history.counts["starts that failed"] += 1
         if not self.disk.failures:
             self._history.complain(f"the node of life {self.life} ended with {error!r} although its disk is sound")
@@ -83,6 +86,7 @@ class SimNode:
         assert node.failed is not None
         node.failed.add_done_callback(lambda _: stop.set())
         self.node = node
+        self._failed_starts = 0
         self._serving.set()
         await stop.wait()
         self._serving.clear()
@@ -167,7 +171,7 @@ class SimNode:
 
 
 class _Doorbell:
-    """A network that says when its node begins to listen: the last moment at which nobody can have changed anything."""
+    """A network that says when its node begins to serve: the last moment at which nobody can have changed anything."""
 
     def __init__(self, network: Network, rung: Callable[[], None]) -> None:
         self._network = network
@@ -175,8 +179,20 @@ class _Doorbell:
         self.connect = network.connect
 
     async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Listener:
+        return _Door(await self._network.listen(factory, host, port), self._rung)
+
+
+class _Door:
+    def __init__(self, listener: Listener, rung: Callable[[], None]) -> None:
+        self.host = listener.host
+        self.port = listener.port
+        self.close = listener.close
+        self._listener = listener
+        self._rung = rung
+
+    async def serve(self) -> None:
         self._rung()
-        return await self._network.listen(factory, host, port)
+        await self._listener.serve()
 
 
 class _NeverLate(LoopLag):

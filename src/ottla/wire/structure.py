@@ -58,7 +58,7 @@ def _plan(entity_type: type[Any]) -> Step:
         if tag is None and kafka_type in _WIDTHS and get_origin(type_) is not tuple:
             width += _WIDTHS[kafka_type]
             continue
-        step = _field_step(type_, kafka_type, flexible, nullable and tag is None)
+        step = _field_step(type_, kafka_type, flexible, nullable, tagged=tag is not None)
         if tag is not None:
             tagged[tag] = step
             continue
@@ -80,11 +80,11 @@ def _without_none(type_: Any) -> tuple[Any, bool]:
     return inner, True
 
 
-def _field_step(type_: Any, kafka_type: str, flexible: bool, nullable: bool) -> Step:
+def _field_step(type_: Any, kafka_type: str, flexible: bool, nullable: bool, *, tagged: bool) -> Step:
     if get_origin(type_) is tuple:
-        return _array(_item_step(get_args(type_)[0], kafka_type, flexible), flexible)
+        return _array(_item_step(get_args(type_)[0], kafka_type, flexible), flexible, nullable)
     step = _item_step(type_, kafka_type, flexible)
-    return _nullable_struct(step) if nullable and is_dataclass(type_) else step
+    return _nullable_struct(step) if nullable and not tagged and is_dataclass(type_) else step
 
 
 def _item_step(type_: Any, kafka_type: str, flexible: bool) -> Step:
@@ -172,7 +172,9 @@ def _legacy_bytes(length_width: int) -> Step:
     return step
 
 
-def _array(item: Step, flexible: bool) -> Step:
+def _array(item: Step, flexible: bool, nullable: bool) -> Step:
+    fewest = -1 if nullable else 0  # kio reads any array as null, and whoever goes through it falls over the None
+
     def step(data: Data, position: int, out: bytearray | None) -> int:
         if flexible:
             count, start = read_uvarint(data, position)
@@ -180,6 +182,8 @@ def _array(item: Step, flexible: bool) -> Step:
         else:
             start = _take(data, position, position + 4, None)
             count = int.from_bytes(data[position:start], "big", signed=True)
+        if count < fewest:
+            raise Malformed(f"an array at byte {position} says {count} items")
         if count > len(data) - start:
             raise Malformed(f"an array at byte {position} says {count} items, {len(data) - start} bytes follow")
         if out is not None:

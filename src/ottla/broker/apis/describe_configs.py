@@ -23,7 +23,8 @@ _KNOWN_TYPES: Final = frozenset(ResourceType)
 def handle(context: Context, request: Any) -> Any:
     unknown = [row.resource_type for row in request.resources if row.resource_type not in _KNOWN_TYPES]
     results = []
-    for row in request.resources:
+    # Once for each, though Kafka tells a resource as often as it is named: a small request must not have a huge answer.
+    for row in dict.fromkeys(request.resources):
         try:
             if unknown:  # as in Kafka, one wrong type spoils them all
                 raise KafkaError(ErrorCode.invalid_request, f"resource type {unknown[0]} is not known")
