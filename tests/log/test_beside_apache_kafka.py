@@ -66,8 +66,6 @@ def write_folder(folder: Path, *, stop: bool, epochs: int = 3) -> list[bytes]:
     async def story(manager: LogManager, env: Env) -> list[bytes]:
         log = manager.get_or_create(KEY, TOPIC_ID, SETTINGS)
         fill(log, epochs)
-        if not stop:
-            log.flush()  # what is in the page cache is all that a killed process leaves
         return everything(log)
 
     return with_logs(folder, {KEY: (TOPIC_ID, SETTINGS)}, story, stop=stop)

@@ -162,3 +162,14 @@ class TestOnDisk:
         log = machine.after_crash(log)
         assert log.end_offset == 2
         assert log.epochs.starts == [(0, 0)]
+
+    def test_an_empty_log_has_the_same_epochs_at_every_start(self, machine: Machine) -> None:
+        """The last epoch is moved to the start, which here is the end too, and the next load would drop it there."""
+        log = machine.open()
+        append(log, batch(5), epoch=3)
+        log.stop()
+        machine.disk.remove(f"{FOLDER}/{0:020d}.log")
+        first = machine.open(clean=False, start_offset=5, settings=log.config)
+        found = list(first.epochs.starts)
+        machine.host.crash()
+        assert machine.open(clean=False, start_offset=5, settings=log.config).epochs.starts == found == []

@@ -50,6 +50,9 @@ class LeaderEpochs:
             return EpochEnd(epoch, self.starts[0].start_offset)
         return EpochEnd(self.starts[at - 1].epoch, self.starts[at].start_offset)
 
+    def covers(self, offset: int) -> bool:
+        return bool(self.starts) and self.starts[0].start_offset <= offset
+
     def epoch_at(self, offset: int) -> int:
         at = bisect_right(self.starts, offset, key=lambda start: start.start_offset)
         return self.starts[at - 1].epoch if at else NO_EPOCH

@@ -93,10 +93,12 @@ class _Loader:
         if not segments:
             segments.append(new_segment(self._env, request.folder, end_offset, self._config, now_ms))
         self._remove_stray_snapshots(segments, end_offset)
-        self._epochs.truncate_from_start(start_offset)
         self._epochs.truncate_from_end(end_offset)
-        if not self._epochs.starts and end_offset > start_offset:  # all that it told of was lost with the power
+        if end_offset > start_offset and not self._epochs.covers(start_offset):
+            # It told of a later start, or of records that were lost with the power.
             self._epochs = self._epochs_in(segments)
+        self._epochs.truncate_from_start(start_offset)
+        self._epochs.truncate_from_end(end_offset)  # of an empty log: the next load would find none either
         for segment in segments:
             segment.load_timestamps()
             segment.may_wait(False)
@@ -307,6 +309,7 @@ class _Loader:
             if number == first:
                 if not whole:
                     position, from_offset = self._start_of_doubt(segment)
+                self._epochs.truncate_from_end(from_offset)  # the file may be of another history than the batches
                 self._load_producers(segments[: number + 1], from_offset)
                 self._replay_producers(segments[: number + 1], from_offset)
             size = segment.size

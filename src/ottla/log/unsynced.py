@@ -20,14 +20,19 @@ class Unsynced:
         self._disk = disk
         self._folder = folder
         self.changes = 1  # the folder itself, and all that is in it, may be new
-        self.synced = 1 if is_synced else 0
+        self._synced = 1 if is_synced else 0
         self._names = 1
         self._files: dict[str, int] = {}
         self._rolled: dict[Segment, int] = {}
 
     @property
+    def synced(self) -> int:
+        """The number up to which all changes are durable."""
+        return self._synced
+
+    @property
     def pending(self) -> bool:
-        return self.changes > self.synced
+        return self.changes > self._synced
 
     def _next(self) -> int:
         self.changes += 1
@@ -44,7 +49,7 @@ class Unsynced:
 
     def forget(self) -> list[Segment]:
         """Drops what is durable by now; gives the rolled segments among it."""
-        synced = self.synced
+        synced = self._synced
         self._files = {path: number for path, number in self._files.items() if number > synced}
         done = [segment for segment, number in self._rolled.items() if number <= synced]
         for segment in done:
@@ -53,7 +58,7 @@ class Unsynced:
 
     def job(self) -> Callable[[], None]:
         """What blocks, for the executor."""
-        upto, synced = self.changes, self.synced
+        upto, synced = self.changes, self._synced
         segments = [segment for segment, number in self._rolled.items() if number > synced]
         files = [path for path, number in self._files.items() if number > synced]
         names, is_first = self._names > synced, synced == 0
@@ -69,7 +74,7 @@ class Unsynced:
                 disk.sync_dir(folder)
             if is_first:
                 disk.sync_dir(os.path.dirname(folder))
-            if upto > self.synced:
-                self.synced = upto
+            if upto > self._synced:
+                self._synced = upto
 
         return job

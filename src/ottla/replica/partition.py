@@ -178,6 +178,8 @@ class Partition:
             seen = log.producers.check(header)
             if seen is not None:
                 if isinstance(seen, SeenBatch):
+                    if log.failed is not None:  # it is in the log, but nobody will ever know that it is durable
+                        return Appended(ErrorCode.kafka_storage_error, message=f"{log.folder}: {log.failed}")
                     return Appended(_NONE, seen.base_offset, seen.last_offset + 1, seen.timestamp, log.start_offset)
                 return Appended(seen.code, message=seen.message, start_offset=log.start_offset)
         append_time = NO_TIMESTAMP

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ottla.broker.replicas import Replicas
 
 _SIZE_CORRELATION: Final = Struct(">ii")
+_NUMBER: Final = Struct(">i")
 _NONE: Final = ErrorCode.none
 _ATTRIBUTES_AT: Final = 22  # the low byte of a batch's attributes
 _NO_TAGS: Final = b"\x00\x00\x00"
@@ -42,20 +43,24 @@ class Shape(NamedTuple):
     """The beginning of a request for one partition. A producer sends the same one again and again: it is read once."""
 
     version: int
-    head: bytes  # the body up to the length of the records
+    head: bytes  # the body up to the number of the partition
     head_size: int
-    request: Request
+    request: Request  # without a row
     answer: Struct
     answer_size: int
     answer_head: bytes
+
+    def request_for(self, number: int) -> Request:
+        topic = self.request.topics[0]
+        return self.request._replace(topics=[topic._replace(rows=[Row(number, None)])])
 
 
 def handle(context: Context, body: memoryview) -> Message | Later:
     shape: Shape | None = context.connection.memo
     if shape is not None and shape.version == context.header.version and body[: shape.head_size] == shape.head:
-        batch = _only_batch(body, shape.head_size)
+        batch = _only_batch(body, shape.head_size + _NUMBER.size)
         if batch is not None:
-            return _append_one(context, shape, batch)
+            return _append_one(context, shape, _NUMBER.unpack_from(body, shape.head_size)[0], batch)
     return _append_all(context, body)
 
 
@@ -69,20 +74,18 @@ def _only_batch(body: memoryview, at: int) -> memoryview | None:
     return body[at:end] if length and end + 3 == len(body) and bytes(body[end:]) == _NO_TAGS else None
 
 
-def _append_one(context: Context, shape: Shape, batch: memoryview) -> Message | Later:
-    request = shape.request
-    topic = request.topics[0]
-    number = topic.rows[0].number
-    if _is_transactional(batch) and not _may_be_transactional(context, request):
-        return _refuse(context, request, ErrorCode.transactional_id_authorization_failed)
-    partition = _partition(context, context.node.replicas, topic, number)
+def _append_one(context: Context, shape: Shape, number: int, batch: memoryview) -> Message | Later:
+    acks = shape.request.acks
+    if _is_transactional(batch) and not _may_be_transactional(context, shape.request):
+        return _refuse(context, shape.request_for(number), ErrorCode.transactional_id_authorization_failed)
+    partition = _partition(context, context.node.replicas, shape.request.topics[0], number)
     if not isinstance(partition, Partition):
-        return _answer(context, request, [[Appended(partition)]])
-    result = partition.append(batch, request.acks, Origin.CLIENT, -1, shape.version)
-    if not isinstance(result, Appended) or not _is_acknowledged(partition, request.acks, result):
-        return _wait(context, request, [[result]], len(batch))
-    if result.code is not _NONE or request.acks == 0:
-        return _answer(context, request, [[result]])
+        return _answer(context, shape.request_for(number), [[Appended(partition)]])
+    result = partition.append(batch, acks, Origin.CLIENT, -1, shape.version)
+    if not isinstance(result, Appended) or not _is_acknowledged(partition, acks, result):
+        return _wait(context, shape.request_for(number), [[result]], len(batch))
+    if result.code is not _NONE or acks == 0:
+        return _answer(context, shape.request_for(number), [[result]])
     return shape.answer.pack(
         shape.answer_size,
         context.header.correlation_id,
@@ -103,13 +106,13 @@ def _shape(version: int, body: memoryview, request: Request) -> Shape | None:
     batch = topic.rows[0].batch
     if batch is None:
         return None
-    head_size = len(body) - 3 - len(batch) - len(uvarint(len(batch) + 1))
-    if head_size <= 0 or _only_batch(body, head_size) != batch:
+    length_at = len(body) - 3 - len(batch) - len(uvarint(len(batch) + 1))
+    only = _only_batch(body, length_at) if length_at > 0 else None
+    if only is None or len(only) != len(batch):
         return None  # there are tagged fields after the records
+    head_size = length_at - _NUMBER.size
     encoded = bytes(topic.encoded)
-    kept = request._replace(
-        topics=[topic._replace(encoded=memoryview(encoded), rows=[Row(topic.rows[0].number, None)])]
-    )
+    kept = request._replace(topics=[topic._replace(encoded=memoryview(encoded), rows=[])])
     answer_head = b"\x00\x02" + encoded + b"\x02"
     answer = Struct(f">ii{len(answer_head)}sihqqq{len(_TAIL_OF_ONE)}s")
     return Shape(version, bytes(body[:head_size]), head_size, kept, answer, answer.size - 4, answer_head)

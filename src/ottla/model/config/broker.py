@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ottla.model.config.definition import ConfigDef, ConfigSource, Required, Value
 from ottla.model.config.tables.broker import BROKER_CONFIGS
@@ -229,11 +229,16 @@ def _build(layers: Layers) -> BrokerConfig:
     return BrokerConfig(**taken)
 
 
+_LOOPBACK: Final = ("PLAINTEXT://127.0.0.1:9092",)
+
+
 def _listeners(values: Mapping[str, Value], texts: Mapping[str, str]) -> Listeners:
     roles = cast("tuple[str, ...]", values["process.roles"])
     names = cast("tuple[str, ...]", values["controller.listener.names"])
+    # Kafka's default is every interface; here nobody is reached from outside who did not say so.
+    given = cast("tuple[str, ...]", values["listeners"]) if "listeners" in texts else _LOOPBACK
     listeners = parse_listeners(
-        cast("tuple[str, ...]", values["listeners"]),
+        given,
         cast("tuple[str, ...] | None", values["advertised.listeners"]),
         cast(str, values["listener.security.protocol.map"]),
         map_is_default="listener.security.protocol.map" not in texts,
