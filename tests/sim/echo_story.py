@@ -82,7 +82,7 @@ async def send_lines(env: Env, numbers: range, acknowledged: list[bytes]) -> Non
     """Sends each line until it is acknowledged, over as many connections as it takes."""
     for number in numbers:
         line = b"%011d\n" % number
-        while not await send_once(env, line):  # noqa: ASYNC110  (the server does not tell when it is back)
+        while not await send_once(env, line):
             await asyncio.sleep(0.05)
         acknowledged.append(line)
         await asyncio.sleep(env.random.below(100) / 1000)

@@ -100,7 +100,7 @@ def bench() -> Iterator[Bench]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    while not condition():  # noqa: ASYNC110
+    while not condition():
         await asyncio.sleep(0.001)
 
 

@@ -55,7 +55,7 @@ class Stage:
         return int(answer.producer_id)
 
     async def is_down(self) -> None:
-        while self.node.host.is_up:  # noqa: ASYNC110  (a host does not tell)
+        while self.node.host.is_up:
             await asyncio.sleep(0.001)
 
 
@@ -96,7 +96,7 @@ def test_what_was_acknowledged_survives_kill_minus_nine_without_any_sync(seed: i
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_retry_after_a_kill_is_not_acknowledged_before_the_record_is_synced(seed: int) -> None:
-    """The batch lies in the page cache, and a loss of power would take it: flush.messages=1 promises that it does not."""
+    """The batch is only in the page cache, and a loss of power would take it: flush.messages=1 promises otherwise."""
 
     async def story(stage: Stage) -> None:
         topic = await stage.topic({"flush.messages": "1"})

@@ -107,7 +107,7 @@ def test_a_busy_loop_is_told(loop: SimLoop, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("ottla.sim.loop._SPINS", 1000)
 
     async def spin() -> None:
-        while True:  # noqa: ASYNC110
+        while True:
             await asyncio.sleep(0)
 
     with pytest.raises(Livelock, match="time is still"):
@@ -116,7 +116,7 @@ def test_a_busy_loop_is_told(loop: SimLoop, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_time_can_be_limited(loop: SimLoop) -> None:
     async def tick() -> None:
-        while True:  # noqa: ASYNC110
+        while True:
             await asyncio.sleep(1)
 
     loop.time_limit = 100

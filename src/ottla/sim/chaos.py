@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from random import Random
 
@@ -17,7 +18,8 @@ from ottla.sim.world import World
 Step = Callable[[], Awaitable[None]]
 
 _FAILING_FILES = (
-    "*.log", "*.index", "*.timeindex", "*.snapshot*", "leader-epoch-checkpoint*", "*-checkpoint*", "*.kafka_cleanshutdown*",
+    "*.log", "*.index", "*.timeindex", "*.snapshot*", "leader-epoch-checkpoint*", "*-checkpoint*",
+    "*.kafka_cleanshutdown*",
     "/data/__cluster_metadata-0/*", "/data/synced-0/*", "/data/steady-0/*", "/data/*-0", "/data", "*",
 )  # fmt: skip
 _FAILING_OPERATIONS: tuple[tuple[Operation, ...], ...] = (
@@ -52,7 +54,7 @@ class Chaos:
         self._clients = clients
         self._history = history
         self._random = world.random("chaos")
-        self._calm = Weather(**_conditions(world.network.weather))
+        self._calm = copy(world.network.weather)
         self._steps: dict[str, Step] = {
             "kill": self._kill,
             "power loss": self._power_loss,

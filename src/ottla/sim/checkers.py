@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ottla.sim.history import Death, History, Life, Opened, Witness, short
 from ottla.sim.log_files import PartitionId, StoredLog
@@ -25,7 +26,7 @@ def _check_lives(history: History) -> Iterator[str]:
         yield from _check_opened(history, life)
         if life.deaths:
             yield from _check_within(history, life)
-    for before, after in zip(served, served[1:], strict=False):
+    for before, after in pairwise(served):
         yield from _check_between(history, before, after)
 
 
@@ -69,8 +70,8 @@ def _check_witnesses(
         if offset >= start and (found is None or found.value != value):
             instead = "nothing" if found is None else short(found.value)
             yield (
-                f"{history.name(key)}: {short(value)} at {offset}, {what} {who} at {at:.3f} s in life {life}, is not in "
-                f"the log of {log.start} to {log.end}; there is {instead}"
+                f"{history.name(key)}: {short(value)} at {offset}, {what} {who} at {at:.3f} s in life {life}, is not "
+                f"in the log of {log.start} to {log.end}; there is {instead}"
             )
 
 

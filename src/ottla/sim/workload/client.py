@@ -14,7 +14,7 @@ from ottla.sim.history import History
 from ottla.wire.build import build, request_type
 from ottla.wire.client import Connection, ConnectionFailed, RequestTimedOut
 
-PRODUCE, FETCH, METADATA, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 0, 1, 3, 19, 20, 22
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 0, 1, 2, 3, 19, 20, 22
 METADATA_VERSION: Final = 12
 ANSWER_WITHIN_S: Final = 4.0
 CONNECT_WITHIN_S: Final = 2.0

@@ -12,10 +12,12 @@ from ottla.record.batch import computed_crc
 from ottla.record.reader import iterate_batches, read_records
 from ottla.record.records import CorruptBatch
 from ottla.sim.log_files import PartitionId
-from ottla.sim.workload.client import FETCH, Client, KnownTopic, NoAnswer
+from ottla.sim.workload.client import FETCH, LIST_OFFSETS, Client, KnownTopic, NoAnswer
 
 _BY_ID: Final = 13
 _SESSIONS: Final = 7
+_LIST_OFFSETS_VERSION: Final = 7
+_EARLIEST, _LATEST = -2, -1
 _NO_LONGER_THERE: Final = (ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition)
 _SESSION_LOST: Final = (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_session_epoch)
 
@@ -94,13 +96,19 @@ class Consumer:
                 self._client.history.complain(f"{self._client.name} got {answer.error_code.name} for a fetch")
                 return False
             self._go_on_with(answer.session_id)
-        good = True
+        good, lost = True, []
         for topic in answer.responses:
             for row in topic.partitions:
-                place = self._place(topic, row.partition_index)
-                if place is not None:
-                    good = self._take(place, row, life) and good
-        return good
+                asked = self._place(topic, row.partition_index)
+                if place is None:
+                    continue
+                if row.error_code is ErrorCode.offset_out_of_range:
+                    lost.append(place)
+                else:
+                    good = self._take(asked, row, life) and good
+        for place in lost:
+            await self._find_place_again(place)
+        return good and not lost
 
     # -- asking
 
@@ -158,9 +166,6 @@ class Consumer:
             self.places.pop(place.id, None)
             self._forget_session()
             return True
-        if row.error_code is ErrorCode.offset_out_of_range:
-            self._out_of_range(place, row)
-            return False
         if row.error_code is not ErrorCode.none:
             self._client.history.counts[f"fetch: {row.error_code.name}"] += 1
             return False
@@ -206,17 +211,34 @@ class Consumer:
         except CorruptBatch as error:
             history.complain(f"{name}: {error}")
 
-    def _out_of_range(self, place: Place, row: Any) -> None:
+    async def _find_place_again(self, place: Place) -> None:
         """Right after a power loss took the end, or when retention took the beginning; otherwise something was lost."""
         history = self._client.history
         history.counts["positions out of range"] += 1
-        start = row.log_start_offset
+        start, end = await self._offset(place, _EARLIEST), await self._offset(place, _LATEST)
+        if start is None or end is None:
+            return
         if place.position >= start and not history.lost_power_since(place.life):
             history.complain(
-                f"{self._name(place)}: {place.position} is out of range ({start} to {row.high_watermark}), although it "
-                f"was in the log in life {place.life} and no power was lost since"
+                f"{self._name(place)}: {place.position} is out of range ({start} to {end}), although it was in the log "
+                f"in life {place.life} and no power was lost since"
             )
+        history.starts_at(place.id, start)
         place.position = start
+
+    async def _offset(self, place: Place, timestamp: int) -> int | None:
+        row = {"partition_index": place.id.partition, "timestamp": timestamp}
+        request = {
+            "replica_id": -1,
+            "isolation_level": 0,
+            "topics": [{"name": place.topic, "partitions": [row]}],
+        }
+        try:
+            answer, _ = await self._client.ask(LIST_OFFSETS, _LIST_OFFSETS_VERSION, request)
+        except NoAnswer:
+            return None
+        found = answer.topics[0].partitions[0]
+        return int(found.offset) if found.error_code is ErrorCode.none else None
 
     def _name(self, place: Place) -> str:
         return f"{self._client.name}, {self._client.history.name(place.id)}"
