@@ -100,14 +100,14 @@ class Consumer:
         for topic in answer.responses:
             for row in topic.partitions:
                 asked = self._place(topic, row.partition_index)
-                if place is None:
+                if asked is None:
                     continue
                 if row.error_code is ErrorCode.offset_out_of_range:
-                    lost.append(place)
+                    lost.append(asked)
                 else:
                     good = self._take(asked, row, life) and good
-        for place in lost:
-            await self._find_place_again(place)
+        for asked in lost:
+            await self._find_place_again(asked)
         return good and not lost
 
     # -- asking
