@@ -21,7 +21,8 @@ def write(log: PartitionLog, producer: int, sequence: int, count: int = 1) -> in
 
 
 def aborted(log: PartitionLog) -> list[AbortedTxn]:
-    return log.aborted_between(log.start_offset, log.end_offset)
+    """All entries there are; a reader stops at the last stable offset and would not see one too many."""
+    return [txn for segment in log.segments for txn in segment.txn_index.aborted]
 
 
 def test_an_aborted_transaction_is_entered_a_committed_one_is_not(machine: Machine) -> None:
@@ -99,6 +100,7 @@ def test_recovery_enters_none_twice(machine: Machine, recovery_point: int) -> No
         write(log, 1, 2 * n, 2)
         append(log, marker(1, commit=False))
     expected = aborted(log)
+    machine.flush(log)  # index entries are on disk, so that recovery begins in the middle of the segment
     machine.host.crash()
     log = machine.open(clean=False, recovery_point=recovery_point, settings=log.config)
     assert aborted(log) == expected

@@ -115,7 +115,12 @@ class TestDumpLogSegments:
         files = self.files(tmp_path, ".index", ".timeindex")
         done = dump_log_segments(*files, deep=False, index_sanity_check=True)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.count("passed sanity check") == len(files)
+        passed = {file for file in files if f"{file} passed sanity check" in done.stdout}
+        empty = {file for file in files if f"{file} is empty" in done.stdout}
+        # The newest entries of the active segment are in memory only: recovery makes them again after a kill.
+        active = max(file.stem for file in files)
+        assert passed | empty == set(files)
+        assert {file.stem for file in empty} <= (set() if stop else {active})
 
     def test_also_after_we_have_recovered_from_a_kill(self, tmp_path: Path, stop: bool) -> None:
         write_folder(tmp_path, stop=stop)

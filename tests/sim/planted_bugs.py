@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.broker import producer_ids
-from ottla.log import log_dir, partition_log, producers, recovery, scan, segment, unsynced
+from ottla.log import log_dir, partition_log, producers, recovery, retention, scan, segment, unsynced
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata import local_controller
 from ottla.raft.metadata_log import MetadataLog
@@ -146,6 +146,15 @@ def find_one_place_too_far(patch: pytest.MonkeyPatch) -> None:
         return find(self, offset + 1 if offset % 11 == 10 else offset)
 
     patch.setattr(segment.Segment, "find", further)
+
+
+def delete_one_segment_too_many(patch: pytest.MonkeyPatch) -> None:
+    deletable = retention.deletable_segments
+
+    def more(log: PartitionLog, *args: Any) -> int:
+        return min(deletable(log, *args) + 1, len(log.segments) - 1)
+
+    patch.setattr(retention, "deletable_segments", more)
 
 
 def keep_the_clean_shutdown_mark(patch: pytest.MonkeyPatch) -> None:

@@ -70,16 +70,28 @@ class Chaos:
             "clock jump": self._clock_jump,
         }
         self._mood = Mood.drawn(self._random, list(self._steps))
+        self._strikes = self._random.choice((0.0, 0.0, 0.1, 0.5))
+        self._is_raging = False
+        history.at_moments.append(self._maybe_strike)
 
     async def rage(self, for_s: float) -> None:
         loop, random = self._world.loop, self._random
         until = loop.time() + for_s
+        self._is_raging = True
         while loop.time() < until:
             await asyncio.sleep(random.uniform(self._mood.shortest_s, self._mood.longest_s))
             (kind,) = random.choices(list(self._mood.weights), list(self._mood.weights.values()))
             self._history.counts[f"fault: {kind}"] += 1
             self._world.trace.note("", "fault", kind)
             await self._steps[kind]()
+        self._is_raging = False
+
+    def _maybe_strike(self) -> None:
+        """When a promise has just been made, its breaking is most likely."""
+        if self._is_raging and self._random.random() < self._strikes:
+            self._history.counts["fault: power loss after a promise"] += 1
+            after_s = self._random.choice((0.0, 0.001, 0.05, 0.3))
+            self._world.loop.call_later(after_s, self._node.power_loss, context=self._world.network.context)
 
     def heal(self) -> None:
         """Everything works again; a node that saw its disk fail, or is about to die, must be started again for that."""

@@ -79,13 +79,16 @@ class TopicStory:
     """flush.messages=1: what is acknowledged, or shown to a consumer, survives a loss of power."""
     compacted: bool
     """A loss of power may leave gaps: the node cannot tell them from those that compaction makes."""
+    expires: bool
+    """Retention may move the start."""
     delete_asked_at: float | None = None
     deleted_in_life: int | None = None
 
 
 class History:
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], on_violation: Callable[[], None] = lambda: None) -> None:
         self.now = now
+        self._on_violation = on_violation
         self.lives: dict[int, Life] = {}
         self.topics: dict[UUID, TopicStory] = {}
         self.sent: dict[PartitionId, dict[bytes, Sent]] = {}
@@ -95,6 +98,8 @@ class History:
         self.power_losses: list[int] = []
         """The lives that ended, or after whose end the machine was left, without power."""
         self.violations: list[str] = []
+        self.at_moments: list[Callable[[], None]] = []
+        """Called when a client has just been told of a change that it may count on from now on."""
         self.counts: Counter[str] = Counter()
         """How often what happened: a run in which nothing did proves nothing."""
 
@@ -108,17 +113,23 @@ class History:
 
     def complain(self, text: str) -> None:
         self.violations.append(f"at {self.now():.3f} s: {text}")
+        self._on_violation()
 
     def name(self, partition: PartitionId) -> str:
         story = self.topics.get(partition.topic_id)
         return f"{story.name if story else partition.topic_id}-{partition.partition}"
+
+    def moment(self) -> None:
+        for listener in self.at_moments:
+            listener()
 
     # -- what clients do and learn
 
     def made(self, life: int, name: str, topic_id: UUID, partitions: int, configs: Mapping[str, str]) -> None:
         """A topic is known to exist: it was created, or an answer to Metadata has it."""
         synced, compacted = configs.get("flush.messages") == "1", "compact" in configs.get("cleanup.policy", "")
-        self.topics.setdefault(topic_id, TopicStory(name, topic_id, partitions, synced, compacted))
+        expires = any(name.startswith("retention.") for name in configs)
+        self.topics.setdefault(topic_id, TopicStory(name, topic_id, partitions, synced, compacted, expires))
         self.life(life).seen_topics[topic_id] = name
 
     def may_have_gaps(self, partition: PartitionId) -> bool:
@@ -154,12 +165,16 @@ class History:
                 )
 
     def starts_at(self, partition: PartitionId, offset: int) -> None:
+        story = self.topics.get(partition.topic_id)
+        if offset > 0 and story is not None and not story.expires:
+            self.complain(f"{self.name(partition)} starts at {offset}, although nothing in it expires")
         self.starts[partition] = max(offset, self.starts.get(partition, 0))
 
     def gives_producer_id(self, producer_id: int, who: str) -> None:
         if producer_id in self.producer_ids:
             self.complain(f"producer id {producer_id} was given to {self.producer_ids[producer_id]} and to {who}")
         self.producer_ids[producer_id] = who
+        self.moment()
 
 
 def short(value: bytes) -> str:

@@ -34,6 +34,8 @@ from ottla.sim.world import World
 PRODUCE_VERSIONS = (3, 8, 9, 13)
 FETCH_VERSIONS = (5, 7, 12, 13, 18)
 
+AFTER_A_VIOLATION_S = 0.5
+"""What follows from a mistake only hides it."""
 HEALED_WITHIN_S = 60.0
 """How long, once nothing is broken any more, until everything that was sent is acknowledged and read."""
 
@@ -54,17 +56,33 @@ class Outcome:
 
 def run(seed: int, *, rage_s: float = 12.0) -> Outcome:
     with World(seed, weather=Weather(patience_s=5.0)) as world:
-        history = History(world.loop.time)
+
+        def end_soon() -> None:
+            world.loop.time_limit = min(world.loop.time_limit, world.loop.time() + AFTER_A_VIOLATION_S)
+
+        history = History(world.loop.time, end_soon)
         scenario = _Scenario(world, history, rage_s)
         with _watched_log(history):
             try:
                 world.run(scenario.story(), limit_s=600)
             except Exception as error:
-                history.complain(f"the run ended with {error!r}")
+                if not history.violations:
+                    history.complain(f"the run ended with {error!r}")
                 for one in getattr(error, "exceptions", ()):
                     history.complain(f"nobody handled {one!r}")
+        history.counts.update(_seen_on_disk(world.trace))
         digest, violations = scenario.node.disk.digest(), check(history)
         return Outcome(seed, violations, history.counts, world.trace, digest, world.loop.time())
+
+
+def _seen_on_disk(trace: Trace) -> Iterator[str]:
+    for _, _, event, details in trace.events:
+        if event.endswith(" failed"):
+            yield "disk operations that failed"
+        elif event == "disk create" and details.endswith(".log"):
+            yield "segments made"
+        elif event == "disk rename" and details.endswith(".log.deleted"):
+            yield "segments deleted"
 
 
 class _Scenario:

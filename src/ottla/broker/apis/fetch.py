@@ -217,6 +217,14 @@ class _Fetch:
             or not rows
             or self._have >= self._min_bytes
             or any([row.fetched.code is not _NONE or row.fetched.diverging is not None for row in rows])
+            or self._is_behind()
+        )
+
+    def _is_behind(self) -> bool:
+        """Whether one reads in an older segment: there is more in the next one, so what there is here need not wait."""
+        return self._have > 0 and any(
+            isinstance(partition, Partition) and wanted.offset < partition.log.active.base_offset
+            for _, wanted, partition in self._targets or ()
         )
 
     def _wait(self) -> None:

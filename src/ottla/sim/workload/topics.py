@@ -25,7 +25,7 @@ class TopicKeeper:
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> KnownTopic | None:
         """None if it is not known whether it exists now."""
         self._configs[name] = configs
-        topic: dict[str, Any] = {
+        wanted: dict[str, Any] = {
             "name": name,
             "num_partitions": partitions,
             "replication_factor": 1,
@@ -33,7 +33,7 @@ class TopicKeeper:
             "configs": [{"name": config, "value": value} for config, value in configs.items()],
         }
         try:
-            request = {"topics": [topic], "timeout": _TIMEOUT, "validate_only": False}
+            request = {"topics": [wanted], "timeout": _TIMEOUT, "validate_only": False}
             answer, life = await self._client.ask(CREATE_TOPICS, _CREATE_VERSION, request)
         except NoAnswer:
             return None
@@ -41,8 +41,10 @@ class TopicKeeper:
         if row.error_code is not ErrorCode.none:
             self._client.history.counts[f"create: {row.error_code.name}"] += 1
             return None
+        topic = self._known(life, KnownTopic(name, row.topic_id, partitions))
         self._client.history.counts["topics created"] += 1
-        return self._known(life, KnownTopic(name, row.topic_id, partitions))
+        self._client.history.moment()
+        return topic
 
     async def create_surely(self, name: str, partitions: int, configs: Mapping[str, str]) -> KnownTopic:
         while (topic := await self.create(name, partitions, configs) or await self.find(name)) is None:
@@ -73,6 +75,7 @@ class TopicKeeper:
         if row.error_code in (ErrorCode.none, ErrorCode.unknown_topic_id):
             history.counts["topics deleted"] += 1
             story.deleted_in_life = life
+            history.moment()
             return True
         history.counts[f"delete: {row.error_code.name}"] += 1
         return False
