@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -184,7 +185,7 @@ class Node:
             try:
                 self._listeners.append(
                     await self.env.network.listen(
-                        lambda name=endpoint.name: ServerConnection(self._connections, name),  # type: ignore[misc]
+                        partial(ServerConnection, self._connections, endpoint.name),
                         endpoint.host,
                         endpoint.port,
                     )
