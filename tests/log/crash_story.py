@@ -149,16 +149,17 @@ State = dict[TopicPartition, tuple[object, ...]]
 
 
 def state_of(logs: list[PartitionLog]) -> State:
+    """All that can be seen of the logs. Segments wholly before a log's start may be there or not."""
     return {
         log.partition: (
             log.topic_id,
             log.start_offset,
             log.end_offset,
-            tuple(segment.base_offset for segment in log.segments),
+            tuple(segment.base_offset for segment in log.segments[log.segment_for(log.start_offset) :]),
             tuple(log.epochs.starts),
             tuple(sorted(producer_state(log.producers).items())),
             tuple(sorted(log.producers._ongoing.items())),
-            tuple(txn for segment in log.segments for txn in segment.txn_index.aborted),
+            tuple(txn for s in log.segments for txn in s.txn_index.aborted if txn.last_offset >= log.start_offset),
         )
         for log in logs
     }

@@ -108,6 +108,24 @@ def test_recovery_enters_none_twice(machine: Machine, recovery_point: int) -> No
     assert aborted(log) == expected
 
 
+@pytest.mark.parametrize("flush_messages", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(15))
+def test_what_is_synced_is_not_served_as_committed_after_losses_of_power(seed: int, flush_messages: int) -> None:
+    """The name of the file and its entries are as durable as the markers, also when recovery has touched them."""
+    with Machine(seed) as machine:
+        log = machine.open(index_interval_bytes=0, flush_messages=flush_messages)
+        for n in range(4):
+            machine.call(write, log, 1, 2 * n, 2)
+            machine.call(append, log, marker(1, commit=False))
+            machine.pass_time()
+        for _ in range(3):
+            flushed = log.flushed_offset
+            expected = [txn for txn in aborted(log) if txn.last_offset < flushed]
+            assert len(expected) >= 3
+            log = machine.after_power_loss(log)
+            assert aborted(log)[: len(expected)] == expected
+
+
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", ["cut", "longer", "zeros", "version", "order"])
 def test_a_damaged_index_is_made_again_by_a_replay(machine: Machine, clean: bool, damage: str) -> None:

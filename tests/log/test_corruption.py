@@ -172,6 +172,20 @@ class TestIndexes:
                         check_finding(log, every=3)
             assert operations > 5
 
+    @pytest.mark.parametrize("seed", range(25))
+    def test_what_recovery_rebuilds_below_the_recovery_point_survives_the_next_loss_of_power(self, seed: int) -> None:
+        """The index that it replaces was synced; a shorter one would hide the largest timestamp."""
+        with Machine(seed) as machine:
+            log = machine.open(index_interval_bytes=100)
+            for n in range(30):
+                append(log, batch(timestamp=NOW + 1000 - n))  # the first is the newest
+            machine.flush(log)
+            machine.overwrite(log.active.offset_index.entries.path, b"")
+            for _ in range(3):
+                log = machine.after_power_loss(log)
+                assert log.active.max_timestamp == NOW + 1000
+                check_indexes(log)
+
 
 class TestTails:
     def test_a_batch_cut_at_any_byte_is_cut_off(self, machine: Machine) -> None:

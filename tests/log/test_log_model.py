@@ -247,5 +247,5 @@ TestLogAgainstAList = _machine(120, 30)
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-class TestLogAgainstAListForLong(_machine(3000, 60)):  # type: ignore[misc]
+class TestLogAgainstAListForLong(_machine(1000, 60)):  # type: ignore[misc]
     pass

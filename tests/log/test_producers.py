@@ -281,13 +281,43 @@ class TestOverRestarts:
         log = self.fill(machine)
         log.stop()  # type: ignore[attr-defined]
         expected = producer_state(replayed(machine.open(settings=log.config)))  # type: ignore[attr-defined]
-        snapshots = [name for name in machine.names() if name.endswith(".snapshot")]
-        while snapshots:
-            path = f"/logs/orders-0/{snapshots.pop()}"
-            machine.overwrite(path, machine.read(path)[:-1] + b"x")
+        paths = [f"/logs/orders-0/{name}" for name in machine.names() if name.endswith(".snapshot")]
+        good = {path: machine.read(path) for path in paths}
+        for count in range(1, len(paths) + 1):
+            damaged = paths[-count:]
+            for path in damaged:
+                machine.overwrite(path, good[path][:-1] + b"x")
             log = machine.open(settings=log.config)  # type: ignore[attr-defined]
             assert producer_state(log.producers) == expected
-            assert not machine.disk.exists(path)
+            for path in damaged:
+                if machine.disk.exists(path):
+                    read_snapshot(machine.read(path))  # made again, for it stands at the start of a segment
+
+    @pytest.mark.parametrize("clean", [True, False])
+    def test_a_lost_snapshot_is_made_again_while_the_log_can_still_tell(self, machine: Machine, clean: bool) -> None:
+        """Later the older segments are deleted, and then a mere kill would cost the state of their producers."""
+        log = machine.open()
+        append(log, batch(3, producer_id=9, transactional=True))
+        log.roll(NOW)
+        append(log, batch())
+        log.stop()
+        for offset in (3, 4):
+            machine.overwrite(f"/logs/orders-0/{offset:020d}.snapshot", b"")  # as a loss of power leaves it
+        log = machine.open(clean=clean, recovery_point=4, settings=log.config)
+        log.advance_start(3)
+        log = machine.after_crash(log)
+        assert [segment.base_offset for segment in log.segments] == [3]
+        assert log.producers.entries[9].txn_first_offset == 0
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_a_roll_does_not_put_the_snapshot_of_a_stop_at_risk(self, seed: int) -> None:
+        with Machine(seed) as machine:
+            log = machine.open()
+            append(log, batch(3, producer_id=9))
+            log = machine.reopen(log)
+            machine.call(log.roll, NOW)
+            machine.host.power_loss()
+            assert read_snapshot(machine.read("/logs/orders-0/00000000000000000003.snapshot"))[0].producer_id == 9
 
     def test_snapshots_of_stops_do_not_pile_up(self, machine: Machine) -> None:
         log = machine.open()

@@ -11,6 +11,7 @@ import pytest
 from ottla.broker import producer_ids
 from ottla.log import log_dir, partition_log, producers, recovery, retention, scan, segment, unsynced
 from ottla.log.partition_log import PartitionLog
+from ottla.log.producer_loading import ProducerLoader
 from ottla.metadata import local_controller
 from ottla.raft.metadata_log import MetadataLog
 from ottla.replica.partition import Partition
@@ -43,7 +44,7 @@ class _AnyCrc(int):
 
 
 def forget_producers_in_recovery(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(recovery._Loader, "_note", lambda *_: None)
+    patch.setattr(ProducerLoader, "note", lambda *_: None)
 
 
 def leave_producers_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
@@ -155,6 +156,17 @@ def delete_one_segment_too_many(patch: pytest.MonkeyPatch) -> None:
         return min(deletable(log, *args) + 1, len(log.segments) - 1)
 
     patch.setattr(retention, "deletable_segments", more)
+
+
+def stop_without_a_sync(patch: pytest.MonkeyPatch) -> None:
+    stop = PartitionLog.stop
+
+    def careless(self: PartitionLog) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(PartitionLog, "flush_job", lambda *_: lambda: None)
+            stop(self)
+
+    patch.setattr(PartitionLog, "stop", careless)
 
 
 def keep_the_clean_shutdown_mark(patch: pytest.MonkeyPatch) -> None:

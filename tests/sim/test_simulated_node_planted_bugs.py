@@ -7,7 +7,7 @@ from tests.sim import planted_bugs as bugs
 
 from ottla.sim.scenario import run
 
-WITHIN = 60
+WITHIN = 100
 """Worlds, at most, until a mistake shows."""
 
 FOUND_SOON = (
@@ -20,6 +20,7 @@ FOUND_SOON = (
     bugs.answer_before_metadata_is_committed,
     bugs.give_producer_ids_again,
     bugs.find_one_place_too_far,
+    bugs.stop_without_a_sync,
 )
 FOUND_LATER = (
     bugs.checkpoint_what_is_not_flushed,

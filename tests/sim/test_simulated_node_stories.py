@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 
 import pytest
 
 from ottla.model.errors import ErrorCode
+from ottla.record.batch import Codec
 from ottla.sim.checkers import check
 from ottla.sim.history import History
 from ottla.sim.log_files import PartitionId
 from ottla.sim.node import PORT, SimNode
 from ottla.sim.workload.batches import Batch, Values
 from ottla.sim.workload.client import INIT_PRODUCER_ID, Client, KnownTopic
+from ottla.sim.workload.consumer import Consumer
 from ottla.sim.workload.producers import send
 from ottla.sim.workload.topics import TopicKeeper
 from ottla.sim.world import World
+
+_A_MINUTE = timedelta(minutes=1)
 
 
 class Stage:
@@ -25,7 +31,7 @@ class Stage:
     def __init__(self, world: World) -> None:
         self.world = world
         self.history = History(world.loop.time)
-        self.node = SimNode(world, self.history, {})
+        self.node = SimNode(world, self.history, {"log.flush.offset.checkpoint.interval.ms": "100"})
         self.node.restart_after_s = (0.01, 0.02)
         env = world.host("client").env
         self.client = Client("client", env, world.random("client"), self.history, (self.node.host.name, PORT))
@@ -35,8 +41,10 @@ class Stage:
     async def topic(self, configs: Mapping[str, str], name: str = "topic") -> KnownTopic:
         return await self.keeper.create_surely(name, 1, configs)
 
-    def batch(self, topic: KnownTopic, producer_id: int = -1, sequence: int = -1) -> Batch:
+    def batch(self, topic: KnownTopic, producer_id: int = -1, sequence: int = -1, size: int | None = None) -> Batch:
         batch = self._values.batch(topic.name, PartitionId(topic.id, 0), self.client.env.clock.now_ms())
+        if size is not None:
+            batch.values, batch.codec = (batch.values[0].partition(b" ")[0].ljust(size, b" "),), Codec.NONE
         if producer_id >= 0:
             batch.identity = (producer_id, 0, sequence)
         return batch
@@ -54,9 +62,16 @@ class Stage:
         answer, _ = await self.client.ask(INIT_PRODUCER_ID, 4, request)
         return int(answer.producer_id)
 
-    async def is_down(self) -> None:
+    async def restart(self) -> None:
+        self.node.kill()
+        await self.node.serving()
+
+    async def stop_and_lose_power(self) -> None:
+        self.node.stop()
         while self.node.host.is_up:
             await asyncio.sleep(0.001)
+        self.node.power_loss()
+        await self.node.serving()
 
 
 def tell(story: Callable[[Stage], Awaitable[None]], seed: int) -> list[str]:
@@ -76,11 +91,6 @@ def tell(story: Callable[[Stage], Awaitable[None]], seed: int) -> list[str]:
         return check(stage.history)
 
 
-from datetime import timedelta  # noqa: E402
-
-_A_MINUTE = timedelta(minutes=1)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_what_was_acknowledged_survives_kill_minus_nine_without_any_sync(seed: int) -> None:
     async def story(stage: Stage) -> None:
@@ -88,8 +98,7 @@ def test_what_was_acknowledged_survives_kill_minus_nine_without_any_sync(seed: i
         for _ in range(5):
             for _ in range(10):
                 assert await stage.send(stage.batch(topic)) is ErrorCode.none
-            stage.node.kill()
-            await stage.node.serving()
+            await stage.restart()
 
     assert tell(story, seed) == []
 
@@ -115,3 +124,85 @@ def test_a_retry_after_a_kill_is_not_acknowledged_before_the_record_is_synced(se
         stage.node.power_loss()
 
     assert tell(story, seed) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_new_node_survives_the_loss_of_power_folder_and_all(seed: int) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.topic({})
+        stage.node.power_loss()
+        await stage.node.serving()
+        assert stage.node.node is not None
+        assert stage.node.node.image.topic("topic") is not None
+
+    assert tell(story, seed) == []
+
+
+@pytest.mark.parametrize("file", ["*.log", "*.index", "*.timeindex"])
+def test_a_segment_that_could_not_be_begun_does_not_cost_what_comes_after_it(file: str) -> None:
+    async def story(stage: Stage) -> None:
+        topic = await stage.topic({"internal.segment.bytes": "3000"})
+        stage.node.disk.fail(file, errno.EIO, ("create",), times=1)
+        for _ in range(30):  # some larger, some smaller than what is left in the segment
+            await stage.send(stage.batch(topic))
+        await stage.restart()
+        for _ in range(5):
+            await stage.send_until_acknowledged(stage.batch(topic))
+        await stage.restart()
+
+    for seed in range(5):
+        assert tell(story, seed) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_records_of_a_deleted_topic_do_not_come_back_in_its_namesake(seed: int) -> None:
+    async def story(stage: Stage) -> None:
+        old = await stage.topic({}, "again")
+        await stage.send_until_acknowledged(stage.batch(old))
+        # given a folder that keeps its name although its topic is gone
+        stage.node.disk.fail("/data/again-0", errno.EIO, ("rename",), times=1)
+        assert await stage.keeper.delete(old)
+        assert stage.node.disk.failures["rename"] == 1
+        # when a topic of that name is made
+        new = await stage.topic({}, "again")
+        await stage.send_until_acknowledged(stage.batch(new))
+        await stage.restart()
+
+    assert tell(story, seed) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_was_cut_off_after_a_failed_write_stays_cut_off(seed: int) -> None:
+    """In a segment that is flushed and closed, and after a clean stop, nobody would look again."""
+
+    async def story(stage: Stage) -> None:
+        topic = await stage.topic({"internal.segment.bytes": "3000", "flush.messages": "1"})
+        await stage.send_until_acknowledged(stage.batch(topic, size=100))
+        await asyncio.sleep(1)  # until the recovery point says that it is flushed
+        stage.node.disk.fail("*.log", errno.ENOSPC, ("write",), times=1)
+        assert await stage.send(stage.batch(topic, size=100)) is ErrorCode.kafka_storage_error
+        large = stage.batch(topic, size=3000)  # which goes into the next segment
+        assert await stage.send(large) is ErrorCode.kafka_storage_error
+        await stage.restart()
+        await stage.send_until_acknowledged(large)
+        await stage.stop_and_lose_power()
+
+    assert tell(story, seed) == []
+
+
+def test_a_long_poll_whose_data_cannot_be_read_is_answered_all_the_same() -> None:
+    async def story(stage: Stage) -> None:
+        topic = await stage.topic({})
+        await stage.send_until_acknowledged(stage.batch(topic))
+        consumer = Consumer(
+            stage.client, 12, sessions=False, committed=False, max_wait_s=2, max_bytes=1 << 20, min_bytes=1 << 20
+        )
+        consumer.assign([topic])
+        polling = asyncio.ensure_future(consumer.poll())
+        await asyncio.sleep(1)
+        stage.node.disk.fail("*.log", errno.EIO, ("read",))
+        assert await polling is False
+        assert stage.history.counts["fetch: kafka_storage_error"] == 1
+        stage.node.disk.heal()
+
+    assert tell(story, 0) == []

@@ -11,7 +11,7 @@ from errno import EBADF
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.env.files import replace_file
+from ottla.env.files import replace_file, write_atomically
 from ottla.env.ports import Disk, File
 
 _TAIL_BYTES: Final = 8 * 1024
@@ -111,10 +111,10 @@ class EntryFile:
         self._in_file = 0
         self._tail.clear()
 
-    def finish_rebuild(self) -> None:
+    def finish_rebuild(self, *, durably: bool = False) -> None:
         if self._closed:
             raise OSError(EBADF, "the log of this index is closed", self.path)
-        replace_file(self._disk, self.path, bytes(self._tail))
+        (write_atomically if durably else replace_file)(self._disk, self.path, bytes(self._tail))
         self._in_file = len(self._tail) // self.entry_size
         self._tail.clear()
         self._being_rebuilt = False

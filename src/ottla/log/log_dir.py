@@ -218,7 +218,7 @@ class LogDir:
         """Until nothing in this folder is being written in the background."""
         for file in (self._recovery_file, self._start_file, self._high_watermark_file):
             await file.settle()
-        for log in self.logs.values():
+        for log in list(self.logs.values()):  # topics still come and go
             await log.settle()
 
     async def stop(self, high_watermarks: dict[TopicPartition, int], broker_epoch: int) -> None:

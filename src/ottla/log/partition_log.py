@@ -22,9 +22,9 @@ from ottla.env.timers import Timer, TimerWheel
 from ottla.log.checkpoints import write_epochs
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.paths import DELETED_SUFFIX, LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, offset_name
-from ottla.log.producers import EndMarker, Producers, write_snapshot
+from ottla.log.producers import EndMarker, Producers, replace_if_other, write_snapshot
 from ottla.log.reading import ReadableLog
-from ottla.log.segment import Segment
+from ottla.log.segment import Segment, new_segment
 from ottla.log.unsynced import Unsynced
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
@@ -105,7 +105,7 @@ class PartitionLog(ReadableLog):
         if header.producer_id >= 0 and not header.is_control:
             self.producers.note(header, base_offset, max_timestamp)
         self.end_offset = self.producers.end_offset = last_offset + 1
-        if self._flush_rules:
+        if self._flush_rules and not header.is_control:  # the end of a transaction is flushed with what is told of it
             self._flush_if_due(base_offset)
         return base_offset
 
@@ -130,6 +130,9 @@ class PartitionLog(ReadableLog):
         aborted = self.producers.note_end(header, marker, offset)
         if aborted is not None:
             self.active.txn_index.append(aborted)
+            self._unsynced.file_replaced(self.active.txn_index.path)
+        if self._flush_rules:
+            self._flush_if_due(offset)
 
     def _write(
         self, segment: Segment, buffers: tuple[Buffer, ...], size: int, last_offset: int, max_timestamp: int
@@ -214,7 +217,9 @@ class PartitionLog(ReadableLog):
 
     def _take_snapshot(self, offset: int) -> None:
         path = f"{self.folder}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
-        self._replace(path, write_snapshot(self.producers.entries.values()))
+        self._check_open()
+        if replace_if_other(self._env.disk, path, write_snapshot(self.producers.entries.values())):
+            self._unsynced.file_replaced(path)
 
     # -- flushing
 
@@ -368,18 +373,6 @@ class PartitionLog(ReadableLog):
             self._flush_timer.cancel()
         for segment in self.segments:
             segment.close()
-
-
-def new_segment(env: Env, folder: str, base_offset: int, config: LogConfig, now_ms: int) -> Segment:
-    segment = Segment(env.disk, folder, base_offset, config, now_ms)
-    segment.create(preallocate=config.segment_bytes if config.preallocate else 0)
-    segment.roll_jitter_ms = roll_jitter(env, config)
-    return segment
-
-
-def roll_jitter(env: Env, config: LogConfig) -> int:
-    jitter = min(config.segment_jitter_ms, config.max_segment_ms)
-    return env.random.below(jitter) if jitter > 0 else 0
 
 
 def _has_flush_rules(config: LogConfig) -> bool:

@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from ottla.env.files import read_file, replace_file
+from ottla.env.ports import Disk
 from ottla.log.txn_index import AbortedTxn
 from ottla.model.errors import ErrorCode
 from ottla.record.batch import BatchHeader
@@ -238,6 +240,14 @@ def write_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
         count += 1
     checked = count.to_bytes(4, "big") + rows
     return _SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, crc32c(checked), count) + rows
+
+
+def replace_if_other(disk: Disk, path: str, snapshot: bytes) -> bool:
+    """Leaves the same content alone: it may be durable, and what takes its place is not yet. True if it was another."""
+    if disk.exists(path) and read_file(disk, path) == snapshot:
+        return False
+    replace_file(disk, path, snapshot)
+    return True
 
 
 def read_snapshot(data: bytes) -> list[ProducerEntry]:

@@ -9,30 +9,27 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
-from ottla.env.files import read_file
 from ottla.env.ports import Env
 from ottla.log.checkpoints import CorruptCheckpoint, read_epochs
 from ottla.log.epochs import EpochStart, LeaderEpochs
 from ottla.log.index_check import index_problem, is_so, last_indexed_position
-from ottla.log.partition_log import PartitionLog, new_segment, roll_jitter
+from ottla.log.partition_log import PartitionLog
 from ottla.log.paths import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
-    offset_name,
 )
-from ottla.log.producers import CorruptSnapshot, Producers, read_snapshot
+from ottla.log.producer_loading import ProducerLoader
 from ottla.log.rebuild import rebuild_indexes
-from ottla.log.scan import ScannedBatch, end_marker, good_batches
-from ottla.log.segment import Segment
+from ottla.log.scan import good_batches
+from ottla.log.segment import Segment, new_segment, roll_jitter
 from ottla.log.swap_files import finish_swaps
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
@@ -64,7 +61,7 @@ class _Loader:
         self._disk = env.disk
         self._request = request
         self._config = request.config
-        self._producers = Producers(str(request.partition))
+        self._producers = ProducerLoader(env.disk, request.folder, str(request.partition))
         self._stored_epochs: list[EpochStart] = []
         self._epochs = LeaderEpochs()
         self._was_compacted = request.config.compact
@@ -77,8 +74,7 @@ class _Loader:
         doubtful, whole = self._first_doubtful(segments)
         if doubtful == len(segments):
             end_offset = self._check_tail(segments[-1]) if segments else start_offset
-            self._load_producers(segments, end_offset)
-            self._replay_producers(segments, end_offset)
+            self._producers.load(segments, end_offset)
         else:
             end_offset = self._recover(segments, doubtful, whole)
         if end_offset < start_offset:
@@ -88,11 +84,11 @@ class _Loader:
             self._remove(segments)
             segments.clear()
             end_offset = start_offset
-            self._producers.clear(start_offset)
+            self._producers.state.clear(start_offset)
         doubted = segments[doubtful:]
         if not segments:
             segments.append(new_segment(self._env, request.folder, end_offset, self._config, now_ms))
-        self._remove_stray_snapshots(segments, end_offset)
+        self._producers.remove_strays(segments, end_offset)
         self._epochs.truncate_from_end(end_offset)
         if end_offset > start_offset and not self._epochs.covers(start_offset):
             # It told of a later start, or of records that were lost with the power.
@@ -103,7 +99,7 @@ class _Loader:
             segment.load_timestamps()
             segment.may_wait(False)
             segment.release()
-        self._producers.end_offset = end_offset
+        self._producers.state.end_offset = end_offset
         log = PartitionLog(
             self._env,
             request.folder,
@@ -111,23 +107,22 @@ class _Loader:
             request.topic_id,
             self._config,
             segments,
-            self._producers,
+            self._producers.state,
             self._epochs,
             start_offset=start_offset,
             end_offset=end_offset,
             flushed_offset=end_offset if request.clean else min(request.recovery_point, end_offset),
-            as_stopped=request.clean and self._has_snapshot_at(end_offset),
+            as_stopped=request.clean and self._producers.has_snapshot(end_offset),
         )
         for segment in doubted:  # one that was cut back before the crash may be whole again after the next
             log.sync_with_next_flush(segment.path)
+        for path in self._producers.written:
+            log.sync_with_next_flush(path)
         if self._epochs.starts != self._stored_epochs:
             log.store_epochs()
         return log
 
     # -- files
-
-    def _has_snapshot_at(self, offset: int) -> bool:
-        return self._disk.exists(f"{self._request.folder}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
 
     def _open_segments(self, now_ms: int) -> list[Segment]:
         folder = self._request.folder
@@ -137,6 +132,8 @@ class _Loader:
         bases = sorted(name[: -len(LOG_SUFFIX)] for name in names if name.endswith(LOG_SUFFIX))
         # Retention has given these up before the crash, and their removal was undone by a loss of power.
         given_up = [base for base, following in pairwise(bases) if int(following) <= self._request.start_offset]
+        if given_up and not self._producers.has_snapshot(int(bases[len(given_up)])):
+            given_up = []  # what they tell of producers is nowhere else
         kept = bases[len(given_up) :]
         for name in names:
             stem, _, suffix = name.rpartition(".")
@@ -156,23 +153,6 @@ class _Loader:
                 self._disk.remove(path)
         if segments:
             self._disk.sync_dir(self._request.folder)
-
-    def _snapshots(self) -> list[tuple[int, str]]:
-        folder = self._request.folder
-        return [
-            (int(name[: -len(SNAPSHOT_SUFFIX)]), f"{folder}/{name}")
-            for name in self._disk.list_dir(folder)
-            if name.endswith(SNAPSHOT_SUFFIX) and name[: -len(SNAPSHOT_SUFFIX)].isdigit()
-        ]
-
-    def _remove_stray_snapshots(self, segments: list[Segment], end_offset: int) -> None:
-        """Those at the start of a segment stay, and the newest of all; any beyond the end is of a lost history."""
-        bases = {segment.base_offset for segment in segments}
-        snapshots = self._snapshots()
-        newest = max((offset for offset, _ in snapshots if offset <= end_offset), default=-1)
-        for offset, path in snapshots:
-            if offset > end_offset or (offset != newest and offset not in bases):
-                self._disk.remove(path)
 
     def _load_epochs(self, segments: list[Segment]) -> LeaderEpochs:
         path = f"{self._request.folder}/{LEADER_EPOCH_CHECKPOINT}"
@@ -245,50 +225,6 @@ class _Loader:
             *(segment.path, cut, self._request.partition, end_offset),
         )
 
-    # -- producers
-
-    def _load_producers(self, segments: list[Segment], upto: int) -> None:
-        """From the newest snapshot at or below an offset; those that cannot be read are removed."""
-        first = segments[0].base_offset if segments else upto
-        for offset, path in reversed(self._snapshots()):
-            if not first <= offset <= upto:
-                continue
-            try:
-                self._producers.load(read_snapshot(read_file(self._disk, path)), offset)
-                return
-            except CorruptSnapshot as error:
-                _log.warning("%s: %s; taking an older one", path, error)
-                self._disk.remove(path)
-        self._producers.clear(first)
-
-    def _replay_producers(self, segments: list[Segment], upto: int) -> None:
-        """Catches up from the snapshot to an offset through batches that are known to be good."""
-        start = self._producers.end_offset
-        for segment, following in zip_longest(segments, segments[1:]):
-            if segment.base_offset >= upto or start >= upto:
-                break
-            if following is not None and following.base_offset <= start:
-                continue
-            entry = segment.offset_index.lookup(start)
-            position = entry[1] if entry is not None else 0
-            for batch in good_batches(segment.file_for(), position, segment.size, segment.base_offset):
-                if batch.header.base_offset >= upto:
-                    break
-                if batch.header.last_offset >= start:
-                    self._note(batch, None)
-        self._producers.end_offset = upto
-
-    def _note(self, batch: ScannedBatch, rebuilding: Segment | None) -> None:
-        header = batch.header
-        if header.producer_id < 0:
-            return
-        if not header.is_control:
-            self._producers.note(header, header.base_offset, header.max_timestamp)
-        elif (marker := end_marker(batch)) is not None:
-            aborted = self._producers.note_end(header, marker, header.base_offset)
-            if aborted is not None and rebuilding is not None:
-                rebuilding.txn_index.append(aborted)
-
     # -- after a crash
 
     def _recover(self, segments: list[Segment], first: int, whole: bool) -> int:
@@ -310,8 +246,9 @@ class _Loader:
                 if not whole:
                     position, from_offset = self._start_of_doubt(segment)
                 self._epochs.truncate_from_end(from_offset)  # the file may be of another history than the batches
-                self._load_producers(segments[: number + 1], from_offset)
-                self._replay_producers(segments[: number + 1], from_offset)
+                self._producers.load(segments[: number + 1], from_offset)
+            if position == 0 and number > 0:
+                self._producers.keep_snapshot(segment.base_offset)
             size = segment.size
             end_offset = self._read_again(segment, position, from_offset)
             if segment.size < size:
@@ -364,7 +301,7 @@ class _Loader:
             segment.begin_rebuild()
             segment.txn_index.reset()
         else:
-            segment.txn_index.truncate_to(from_offset)
+            segment.txn_index.keep_sound(segment.base_offset, from_offset)
             segment.load_timestamps()
             segment.expect_index_entry(interval)
         end_offset, segment.size = from_offset, position
@@ -375,10 +312,10 @@ class _Loader:
             segment.note(batch.position, header.size, header.last_offset, header.max_timestamp, interval)
             if header.leader_epoch > self._epochs.latest:
                 self._epochs.assign(header.leader_epoch, header.base_offset)
-            self._note(batch, segment)
+            self._producers.note(batch, segment)
             end_offset = header.next_offset
         if position == 0:
-            segment.finish_rebuild()
+            segment.finish_rebuild(self._request.recovery_point)
         else:
             segment.write_index_tails()
         return end_offset

@@ -8,7 +8,7 @@ from errno import EBADF
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.env.ports import Buffer, Disk, File
+from ottla.env.ports import Buffer, Disk, Env, File
 from ottla.log.index import MAX_RELATIVE_OFFSET, NotInMemory, OffsetIndex, TimeIndex
 from ottla.log.paths import (
     DELETED_SUFFIX,
@@ -222,9 +222,14 @@ class Segment:
         if self.first_timestamp is None:
             self.first_timestamp = fresh.first_timestamp
 
-    def finish_rebuild(self) -> None:
-        self.offset_index.entries.finish_rebuild()
-        self.time_index.entries.finish_rebuild()
+    def finish_rebuild(self, recovery_point: int = 0) -> None:
+        """The offset index last: by an entry of it that lies before the recovery point the others are trusted too."""
+        entries = self.offset_index.entries
+        durably = entries.count > 0 and self.offset_index.entry(0)[0] < recovery_point
+        if durably:
+            self.txn_index.sync()  # its name becomes durable with that of the time index
+        self.time_index.entries.finish_rebuild(durably=durably)
+        entries.finish_rebuild(durably=durably)
 
     # -- reading
 
@@ -295,3 +300,15 @@ class Segment:
                     raise DamagedLog(f"{self.path}: there is no batch at position {position}")
                 yield Place(position, length + LOG_OVERHEAD, base, base + delta, max_timestamp)
                 position += length + LOG_OVERHEAD
+
+
+def new_segment(env: Env, folder: str, base_offset: int, config: LogConfig, now_ms: int) -> Segment:
+    segment = Segment(env.disk, folder, base_offset, config, now_ms)
+    segment.create(preallocate=config.segment_bytes if config.preallocate else 0)
+    segment.roll_jitter_ms = roll_jitter(env, config)
+    return segment
+
+
+def roll_jitter(env: Env, config: LogConfig) -> int:
+    jitter = min(config.segment_jitter_ms, config.max_segment_ms)
+    return env.random.below(jitter) if jitter > 0 else 0

@@ -56,25 +56,42 @@ class TxnIndex:
             return None
         if self._disk.file_size(self.path) % _ENTRY.size:
             return f"{self.path} does not hold whole entries"
-        before = base_offset - 1
         data = read_file(self._disk, self.path)
-        for version, _, first, last, stable in _ENTRY.iter_unpack(data):
-            if version != _VERSION or not 0 <= first < last or last <= before or not 0 <= stable <= last + 1:
-                return f"{self.path} has an entry that cannot be: {first} to {last}, stable {stable}"
-            before = last
-        return None
+        sound = _sound(data, base_offset)
+        return None if sound * _ENTRY.size == len(data) else f"{self.path}: entry {sound} cannot be"
 
     def reset(self) -> None:
         self._disk.remove(self.path)
         self._aborted = []
 
-    def truncate_to(self, offset: int) -> None:
-        kept = [txn for txn in self.aborted if txn.last_offset < offset]
-        if len(kept) < len(self.aborted):
-            self.reset()
-            for txn in kept:
-                self.append(txn)
+    def keep_sound(self, base_offset: int, below: int) -> None:
+        """Keeps entries from the first on that can be, of transactions that ended below an offset.
+
+        In place: they are durable, and a file that took theirs would not be.
+        """
+        if not self._disk.exists(self.path):
+            return
+        data = read_file(self._disk, self.path)
+        size = _sound(data, base_offset, below) * _ENTRY.size
+        if size < len(data):
+            file = self._disk.open(self.path)
+            try:
+                file.truncate(size)
+            finally:
+                file.close()
+        self._aborted = None
 
     def sync(self) -> None:
         with suppress(FileNotFoundError):  # there is none, or its segment was deleted meanwhile
             sync_file(self._disk, self.path)
+
+
+def _sound(data: bytes, base_offset: int, below: int | None = None) -> int:
+    """How many entries from the first on can be: after a loss of power zeros or parts of entries may follow them."""
+    count, before = 0, base_offset - 1
+    for version, _, first, last, stable in _ENTRY.iter_unpack(data[: len(data) - len(data) % _ENTRY.size]):
+        possible = version == _VERSION and 0 <= first < last and last > before and 0 <= stable <= last + 1
+        if not possible or (below is not None and last >= below):
+            break
+        count, before = count + 1, last
+    return count

@@ -64,7 +64,7 @@ class Chaos:
             "cut": self._cut,
             "cut at a byte": self._cut_at_byte,
             "partition": self._partition,
-            "slow network": self._slow_network,
+            "bad network": self._bad_network,
             "slow executor": self._slow_executor,
             "disk errors": self._disk_errors,
             "clock jump": self._clock_jump,
@@ -129,7 +129,11 @@ class Chaos:
             await self._death_at_operation()
 
     async def _slow_executor(self) -> None:
+        """Syncs take long: much has been appended, or acknowledged elsewhere, of which the disk knows nothing."""
         self._node.slow_down(self._random.choice((0.1, 0.5, 2.0)))
+        if self._random.random() < 0.3:
+            await asyncio.sleep(self._random.uniform(0.2, 2.0))
+            self._node.power_loss()
 
     async def _clock_jump(self) -> None:
         self._node.host.clock.skew_ms += self._random.randint(-20_000, 20_000)
@@ -175,8 +179,9 @@ class Chaos:
         await asyncio.sleep(self._random.uniform(0.1, 5.0))
         network.heal()
 
-    async def _slow_network(self) -> None:
+    async def _bad_network(self) -> None:
         self._world.network.weather.longest_s = self._random.choice((0.02, 0.1, 0.6))
+        self._world.network.weather.cut = self._random.choice((0.0, 0.01))
         await asyncio.sleep(self._random.uniform(0.2, 3.0))
         self._fair_weather()
 

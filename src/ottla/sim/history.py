@@ -54,9 +54,12 @@ class Opened:
     at: float
     cluster_id: str
     topics: dict[UUID, str]
+    configs: dict[UUID, dict[str, str]]
     logs: dict[PartitionId, StoredLog]
     ends: dict[PartitionId, int]
     """The end offsets that the node believes in."""
+    disk_failed: bool
+    """Something could not be written or read: a partition may be missing."""
 
 
 @dataclass(slots=True)
@@ -75,6 +78,7 @@ class TopicStory:
     name: str
     id: UUID
     partitions: int
+    configs: Mapping[str, str]
     synced: bool
     """flush.messages=1: what is acknowledged, or shown to a consumer, survives a loss of power."""
     compacted: bool
@@ -129,7 +133,7 @@ class History:
         """A topic is known to exist: it was created, or an answer to Metadata has it."""
         synced, compacted = configs.get("flush.messages") == "1", "compact" in configs.get("cleanup.policy", "")
         expires = any(name.startswith("retention.") for name in configs)
-        self.topics.setdefault(topic_id, TopicStory(name, topic_id, partitions, synced, compacted, expires))
+        self.topics.setdefault(topic_id, TopicStory(name, topic_id, partitions, configs, synced, compacted, expires))
         self.life(life).seen_topics[topic_id] = name
 
     def may_have_gaps(self, partition: PartitionId) -> bool:

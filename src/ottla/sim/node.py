@@ -143,8 +143,11 @@ class SimNode:
             key = PartitionId(log.topic_id, log.partition.partition)
             logs[key] = self._read(files, log.folder, key)
             ends[key] = log.end_offset
-        topics = {topic.id: topic.name for topic in node.image.topics.values()}
-        opened = Opened(self._history.now(), node.cluster_id, topics, logs, ends)
+        image = node.image
+        topics = {topic.id: topic.name for topic in image.topics.values()}
+        configs = {topic.id: dict(image.topic_config(topic.name)) for topic in image.topics.values()}
+        disk_failed = bool(self.disk.failures)
+        opened = Opened(self._history.now(), node.cluster_id, topics, configs, logs, ends, disk_failed)
         self._history.life(self.life).opened = opened
 
     def _note_death(self, disk: SimDisk, is_power_loss: bool) -> None:
