@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 
+from ottla.env.page_cache import is_cached
 from ottla.env.ports import Buffer
 
 _IOV_MAX = 1024
@@ -48,6 +49,14 @@ class PosixFile:
         if got == size:
             return buffer
         return buffer[:got] if got else None
+
+    def send_nowait(self, socket: int, size: int, position: int) -> int:
+        if not is_cached(self._fd, position, size):
+            return 0
+        try:
+            return os.sendfile(socket, self._fd, position, size)
+        except OSError:  # the socket is full or gone; or this file system cannot, or must wait: a read will tell
+            return 0
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)

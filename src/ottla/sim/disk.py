@@ -347,6 +347,9 @@ class SimFile:
             found = found[: self._disk.random.randrange(len(found) + 1)]
         return found or None
 
+    def send_nowait(self, socket: int, size: int, position: int) -> int:
+        return 0  # simulated connections have no sockets
+
     def truncate(self, size: int) -> None:
         self._check_open()
         self._disk.mutate(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections import deque
 from struct import Struct
@@ -23,6 +24,7 @@ from ottla.wire.reply import CloseConnection, FileRange, Later, Message, Part
 _log = logging.getLogger("ottla.wire")
 
 CHUNK_BYTES: Final = 256 * 1024  # how much of a file is read and handed to the transport at once
+DIRECT_BYTES: Final = 32 * 1024  # from here on a file's bytes go straight from the page cache to the socket
 JOIN_BYTES: Final = 16 * 1024  # up to here copying is cheaper than another buffer in the transport
 MAX_OVERLAPPING: Final = 1024
 MAX_UNSENT_BYTES: Final = 64 * 1024  # of small answers, before they are handed to the transport
@@ -31,6 +33,7 @@ STALL_SECONDS: Final = 30.0
 STALL_SHARE: Final = 0.1  # of a request must come in that time: a drip of bytes is a stall too
 _LOOK_AT_CLOCK: Final = 16  # requests
 _SIZE: Final = Struct(">i")
+_MORE_FOLLOWS: Final = getattr(socket, "MSG_MORE", 0)
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -59,6 +62,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._handling = False
         self._out: list[bytes | bytearray] = []
         self._out_bytes = 0
+        self._socket: socket.socket | None = None  # once files have been sent on this connection
 
     # -- asyncio's side
 
@@ -76,6 +80,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._waits_for_buffer:
             self._settings.pool.stop_waiting(self._buffer_is_free)
         self._release_frame()
+        if self._socket is not None:
+            self._socket.close()
         self._stream.clear()
         self._aside = b""
         slots, self._slots = self._slots, deque()
@@ -336,6 +342,11 @@ class ServerConnection(asyncio.BufferedProtocol):
                 stream.popleft()
                 continue
             size = min(part.size, CHUNK_BYTES)
+            if size >= DIRECT_BYTES and self._send_directly(part, size):
+                if stream and self._settings.turn.is_over():
+                    self._give_turn_away()
+                    break
+                continue
             try:
                 data = part.file.pread_nowait(size, part.position)
             except OSError as error:
@@ -346,11 +357,14 @@ class ServerConnection(asyncio.BufferedProtocol):
                 break
             self._chunk_read(part, data)
             if stream and self._settings.turn.is_over():
-                self._settings.turn.postpone(self._pump_on)
-                self._reading_file = True  # for as long as others have their turn
+                self._give_turn_away()
                 break
         if self._out:
             self._write_out()
+
+    def _give_turn_away(self) -> None:
+        self._settings.turn.postpone(self._pump_on)
+        self._reading_file = True  # for as long as others have their turn
 
     def _pump_on(self) -> None:
         self._reading_file = False
@@ -361,13 +375,44 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not data:
             self._refuse(f"{part.file.path} ends before {part.position + part.size}")
             return
-        if len(data) == part.size:
-            self._stream.popleft()
-        else:
-            self._stream[0] = FileRange(part.file, part.position + len(data), part.size - len(data))
+        self._advance(part, len(data))
         self._out.append(data)
         if len(data) > JOIN_BYTES:
             self._write_out()
+
+    def _advance(self, part: FileRange, by: int) -> None:
+        if by == part.size:
+            self._stream.popleft()
+        else:
+            self._stream[0] = FileRange(part.file, part.position + by, part.size - by)
+
+    def _send_directly(self, part: FileRange, size: int) -> bool:
+        """From the page cache into the socket, past the transport: only when nothing waits in the transport."""
+        transport = self._transport
+        if transport is None or transport.get_write_buffer_size():
+            return False
+        sock = self._socket if self._socket is not None else self._open_socket(transport)
+        if sock is None:
+            return False
+        if self._out:
+            head = b"".join(self._out)
+            try:
+                sent = sock.send(head, _MORE_FOLLOWS)
+            except OSError:
+                sent = 0
+            self._out = [head[sent:]] if sent < len(head) else []
+            self._out_bytes = len(head) - sent
+            if self._out:
+                return False
+        sent = part.file.send_nowait(sock.fileno(), size, part.position)
+        if sent:
+            self._advance(part, sent)
+        return sent > 0
+
+    def _open_socket(self, transport: asyncio.Transport) -> socket.socket | None:
+        if (sock := transport.get_extra_info("socket")) is not None:
+            self._socket = socket.socket(fileno=os.dup(sock.fileno()))
+        return self._socket
 
     def _read_cold(self, part: FileRange, size: int) -> None:
         self._reading_file = True
