@@ -92,7 +92,10 @@ class ReadableLog:
         return None
 
     def _find(self, segment: Segment, offset: int) -> Place | None:
-        return self.with_sound_indexes(segment, lambda: segment.find(offset))
+        try:
+            return segment.find(offset)
+        except CorruptIndex:
+            return self.with_sound_indexes(segment, lambda: segment.find(offset))
 
     def with_sound_indexes(self, segment: Segment, search: Callable[[], Place | None]) -> Place | None:
         try:

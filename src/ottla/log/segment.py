@@ -270,10 +270,11 @@ class Segment:
         entries = self.offset_index.entries
         if not 0 < position <= self.size - HEADER_SIZE:  # the first batch of a segment has no entry
             raise CorruptIndex(f"{entries.path}: position {position} for offset {last_offset} is not in the log")
-        base, length, magic, delta, _ = _PLACE.unpack_from(self.read(_SCAN_BYTES, position))
+        chunk = self.read(_SCAN_BYTES, position)
+        base, length, magic, delta, _ = _PLACE.unpack_from(chunk)
         if magic != MAGIC_V2 or length < HEADER_SIZE - LOG_OVERHEAD or base + delta != last_offset:
             raise CorruptIndex(f"{entries.path}: no batch ends with offset {last_offset} at position {position}")
-        return self.places(position)
+        return self.places(position, chunk)
 
     def find_time(self, timestamp: int, from_offset: int) -> Place | None:
         """The first batch, not wholly below an offset, that has a record at or after a time."""
@@ -289,10 +290,10 @@ class Segment:
                 return place
         return None
 
-    def places(self, position: int) -> Iterator[Place]:
-        """Batches from a boundary on; reads headers in chunks; raises NotInMemory."""
+    def places(self, position: int, chunk: bytes | bytearray = b"") -> Iterator[Place]:
+        """Batches from a boundary on; reads headers in chunks (the first may be at hand); raises NotInMemory."""
         while position + HEADER_SIZE <= self.size:
-            chunk = self.read(_SCAN_BYTES, position)
+            chunk = chunk or self.read(_SCAN_BYTES, position)
             start, end = position, position + len(chunk)
             while position + _PLACE.size <= end:
                 base, length, magic, delta, max_timestamp = _PLACE.unpack_from(chunk, position - start)
@@ -300,6 +301,7 @@ class Segment:
                     raise DamagedLog(f"{self.path}: there is no batch at position {position}")
                 yield Place(position, length + LOG_OVERHEAD, base, base + delta, max_timestamp)
                 position += length + LOG_OVERHEAD
+            chunk = b""
 
 
 def new_segment(env: Env, folder: str, base_offset: int, config: LogConfig, now_ms: int) -> Segment:

@@ -23,7 +23,8 @@ from ottla.wire.reply import CloseConnection, FileRange, Later, Message, Part
 
 _log = logging.getLogger("ottla.wire")
 
-CHUNK_BYTES: Final = 256 * 1024  # how much of a file is read and handed to the transport at once
+READ_BYTES: Final = 128 * 1024  # how much of a file is read and handed to the transport at once
+SEND_BYTES: Final = 1024 * 1024  # how much of it goes from the page cache to the socket at once
 DIRECT_BYTES: Final = 32 * 1024  # from here on a file's bytes go straight from the page cache to the socket
 JOIN_BYTES: Final = 16 * 1024  # up to here copying is cheaper than another buffer in the transport
 MAX_OVERLAPPING: Final = 1024
@@ -341,12 +342,12 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._out.append(part)
                 stream.popleft()
                 continue
-            size = min(part.size, CHUNK_BYTES)
-            if size >= DIRECT_BYTES and self._send_directly(part, size):
+            if part.size >= DIRECT_BYTES and self._send_directly(part):
                 if stream and self._settings.turn.is_over():
                     self._give_turn_away()
                     break
                 continue
+            size = min(part.size, READ_BYTES)
             try:
                 data = part.file.pread_nowait(size, part.position)
             except OSError as error:
@@ -386,7 +387,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._stream[0] = FileRange(part.file, part.position + by, part.size - by)
 
-    def _send_directly(self, part: FileRange, size: int) -> bool:
+    def _send_directly(self, part: FileRange) -> bool:
         """From the page cache into the socket, past the transport: only when nothing waits in the transport."""
         transport = self._transport
         if transport is None or transport.get_write_buffer_size():
@@ -404,7 +405,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._out_bytes = len(head) - sent
             if self._out:
                 return False
-        sent = part.file.send_nowait(sock.fileno(), size, part.position)
+        sent = part.file.send_nowait(sock.fileno(), min(part.size, SEND_BYTES), part.position)
         if sent:
             self._advance(part, sent)
         return sent > 0
