@@ -30,7 +30,11 @@ def format_folders(config: BrokerConfig, cluster_id: str, *, ignore_formatted: b
     disk, now_ms = PosixDisk(), SystemClock().now_ms()
     blank = []
     for folder in folders(config):
-        meta = meta_properties.load(disk, folder)
+        meta = _look(folder)
+        if isinstance(meta, OSError):
+            if ignore_formatted:
+                continue  # a disk that does not answer: the node starts without it
+            raise OttlaError(f"cannot format {folder}: {meta.strerror}") from meta
         if meta is None:
             blank.append(folder)
             continue
@@ -53,20 +57,26 @@ def format_folders(config: BrokerConfig, cluster_id: str, *, ignore_formatted: b
 
 def format_if_new(config: BrokerConfig) -> None:
     """For `ottla up`: a first start gets a cluster of its own, a new disk joins the one that is there."""
-    disk = PosixDisk()
-    found = (meta_properties.load(disk, folder) for folder in folders(config))
+    found = (meta for folder in folders(config) if not isinstance(meta := _look(folder), OSError))
     cluster_id = next((meta.cluster_id for meta in found if meta is not None), None)
     format_folders(config, cluster_id or random_id(), ignore_formatted=True)
 
 
 def check_formatted(config: BrokerConfig, file: Path) -> None:
-    disk = PosixDisk()
     for folder in folders(config):
-        if meta_properties.load(disk, folder) is None:
+        if _look(folder) is None:
             raise OttlaError(
                 f"{folder} is not formatted. Once, before the first start: "
                 f"ottla storage format -t $(ottla storage random-uuid) -c {file}"
             )
+
+
+def _look(folder: str) -> MetaProperties | OSError | None:
+    """Whose a folder is; None if nobody's; an error if its disk does not say."""
+    try:
+        return meta_properties.load(PosixDisk(), folder)
+    except OSError as error:
+        return error
 
 
 def _check_owner(folder: str, meta: MetaProperties, cluster_id: str, node_id: int) -> None:

@@ -24,6 +24,10 @@ class Tasks:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.on_error(error)
 
+    async def settle(self) -> None:
+        """Until those that run now are done."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+
     async def stop(self) -> None:
         for task in list(self._running):
             task.cancel()

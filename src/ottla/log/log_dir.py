@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 from uuid import UUID
 
 from ottla.env.files import replace_file, write_atomically
@@ -39,14 +40,21 @@ from ottla.model.names import METADATA_TOPIC, TopicPartition
 
 _log = logging.getLogger("ottla.log")
 
+DIRECTORY_WITHOUT_ID: Final = UUID(int=0)
 KnownTopic = Callable[[TopicPartition, UUID | None], tuple[UUID, LogConfig] | None]
 
 
 class LogDir:
-    """Opened once; from then on no other process may use the folder."""
+    """Opened once; from then on no other process may use the folder. OSError if it cannot be used at all.
 
-    def __init__(self, env: Env, path: str) -> None:
+    It fails as a whole, as Kafka's do: where one write or sync has failed nobody knows what the disk does with others.
+    """
+
+    def __init__(self, env: Env, path: str, directory_id: UUID = DIRECTORY_WITHOUT_ID) -> None:
         self.path = path
+        self.id = directory_id
+        self.failed: OSError | None = None
+        self.on_failed: Callable[[LogDir], None] = lambda _: None
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._env = env
         self._disk = env.disk
@@ -61,9 +69,9 @@ class LogDir:
         self.high_watermarks = self._offsets(HIGH_WATERMARK_CHECKPOINT)
         self._recovery_points = self._offsets(RECOVERY_POINT_CHECKPOINT)
         self._start_offsets = self._offsets(LOG_START_OFFSET_CHECKPOINT)
-        self._recovery_file = BackgroundFile(env, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
-        self._start_file = BackgroundFile(env, f"{path}/{LOG_START_OFFSET_CHECKPOINT}")
-        self._high_watermark_file = BackgroundFile(env, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
+        self._recovery_file = BackgroundFile(env, f"{path}/{RECOVERY_POINT_CHECKPOINT}", self.fail)
+        self._start_file = BackgroundFile(env, f"{path}/{LOG_START_OFFSET_CHECKPOINT}", self.fail)
+        self._high_watermark_file = BackgroundFile(env, f"{path}/{HIGH_WATERMARK_CHECKPOINT}", self.fail)
         # Deleted partitions, and the `put` of both files from which on they are no longer in them.
         self._forgotten: dict[TopicPartition, tuple[int, int]] = {}
 
@@ -77,6 +85,22 @@ class LogDir:
         except CorruptCheckpoint as error:
             _log.warning("%s; going on without what it says", error)
             return {}
+
+    def fail(self, error: OSError) -> None:
+        """From here on nothing in it is used: its logs acknowledge nothing more, and its files are let go."""
+        if self.failed is not None:
+            return
+        self.failed = error
+        _log.error(
+            "%s has failed with its %d partitions, which are offline until a restart: %s. Repair or replace the disk, "
+            "then restart.",
+            *(self.path, len(self.logs), error),
+        )
+        for log in list(self.logs.values()):
+            log.fail(error)
+            log.close()
+        self._unlock()
+        self.on_failed(self)
 
     # -- loading
 
@@ -138,7 +162,11 @@ class LogDir:
             self._recovery_points.get(partition, 0),
             self._start_offsets.get(partition, 0),
         )
-        return load_log(self._env, request)
+        return self._opened(load_log(self._env, request))
+
+    def _opened(self, log: PartitionLog) -> PartitionLog:
+        log.on_error = self.fail
+        return log
 
     def _set_aside(self, folder: str, partition: TopicPartition) -> None:
         """Nobody may delete what he does not know: the folder stays, under a name that says so (as Kafka does)."""
@@ -154,7 +182,7 @@ class LogDir:
         if self._disk.exists(folder):  # of a namesake, which could not be renamed when it was deleted
             self._set_aside(folder, partition)
         self._disk.make_dirs(folder)
-        log = load_log(self._env, LoadRequest(folder, partition, topic_id, config, clean=True))
+        log = self._opened(load_log(self._env, LoadRequest(folder, partition, topic_id, config, clean=True)))
         self._write_topic_id(log)
         self.logs[partition] = log
         return log
@@ -222,17 +250,22 @@ class LogDir:
             await log.settle()
 
     async def stop(self, high_watermarks: dict[TopicPartition, int], broker_epoch: int) -> None:
-        """Everything durable, and the mark that says so."""
+        """Everything durable, and the mark that says so; without the mark if it is not."""
+        if self.failed is not None:
+            return
         blocking = self._env.executor.blocking
         await asyncio.gather(*[blocking(_stop, log) for log in self.logs.values() if log.failed is None])
-        for name, offsets in (
-            (RECOVERY_POINT_CHECKPOINT, self._recovery_offsets()),
-            (LOG_START_OFFSET_CHECKPOINT, self._start_offsets_to_keep()),
-            (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
-        ):
-            write_atomically(self._disk, f"{self.path}/{name}", write_offsets(offsets))
-        if all(log.failed is None for log in self.logs.values()):
-            write_atomically(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_MARK}", write_clean_shutdown(broker_epoch))
+        try:
+            for name, offsets in (
+                (RECOVERY_POINT_CHECKPOINT, self._recovery_offsets()),
+                (LOG_START_OFFSET_CHECKPOINT, self._start_offsets_to_keep()),
+                (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
+            ):
+                write_atomically(self._disk, f"{self.path}/{name}", write_offsets(offsets))
+            if all(log.failed is None for log in self.logs.values()):
+                write_atomically(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_MARK}", write_clean_shutdown(broker_epoch))
+        except OSError as error:
+            _log.error("%s could not be left in order and will be checked at the next start: %s", self.path, error)
         self._unlock()
 
 

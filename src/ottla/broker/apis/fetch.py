@@ -154,6 +154,7 @@ class _Fetch:
                 fetched = Fetched(ErrorCode.kafka_storage_error)
             except OSError as error:
                 _log.error("%s could not be read: %s", partition.key, error)
+                partition.log.read_failed(error)
                 fetched = Fetched(ErrorCode.kafka_storage_error)
             if fetched.data is not None:
                 self._have += fetched.data.size

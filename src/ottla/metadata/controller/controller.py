@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from ottla.metadata.controller import brokers, configs, create_topics, delete_topics, producer_ids, requests
+from ottla.metadata.controller import (
+    brokers,
+    configs,
+    create_topics,
+    delete_topics,
+    directories,
+    producer_ids,
+    requests,
+)
 from ottla.metadata.controller.requests import Request
 from ottla.metadata.controller.result import ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
@@ -21,6 +29,8 @@ _DECISIONS: Final[dict[type[Request[Any]], Decision]] = {
     requests.UnfenceBroker: brokers.unfence_broker,
     requests.FenceBroker: brokers.fence_broker,
     requests.BeginControlledShutdown: brokers.begin_controlled_shutdown,
+    requests.AssignReplicasToDirs: directories.assign_replicas,
+    requests.TakeDirectoriesOffline: directories.take_offline,
     requests.RegisterController: lambda request, _image, _settings: brokers.register_controller(request),
     requests.AllocateProducerIds: lambda request, image, _: producer_ids.allocate_producer_ids(request, image),
     requests.IncrementalAlterConfigs: configs.incremental_alter_configs,
