@@ -19,6 +19,7 @@ from ottla.broker.auto_create import AutoCreate
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.known_partitions import KnownPartitions
 from ottla.broker.log_dirs import OpenedDirs, open_log_dirs
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
@@ -151,8 +152,11 @@ class Node:
         elif not self.logs.dirs:
             self._fail(f"all log dirs have failed, {log_dir.path} last: {log_dir.failed}. Repair the disks.")
         else:
-            self.env.loop.call_soon(self.replicas.give_up, log_dir)
-            self.directories.fail(log_dir.id)
+            self.env.loop.call_soon(self._give_up, log_dir)
+
+    def _give_up(self, log_dir: LogDir) -> None:
+        self.replicas.give_up(log_dir)
+        self.directories.fail(log_dir.id)
 
     def _open_logs(self, opened: OpenedDirs) -> None:
         dirs = opened.online
@@ -160,17 +164,10 @@ class Node:
             self.env, self.timers, dirs, _intervals(self.config), self._high_watermark, opened.offline
         )
         self.logs.on_dir_failed = self._log_dir_failed
-        image = self.image
-
-        def known(partition: TopicPartition, topic_id: UUID | None) -> tuple[UUID, LogConfig] | None:
-            topic = image.topic(partition.topic)
-            if topic is None or partition.partition not in topic.partitions or topic_id not in (None, topic.id):
-                return None
-            return topic.id, log_config(self.config, image.topic_config(topic.name))
 
         checkpointed = {key: offset for log_dir in dirs for key, offset in log_dir.high_watermarks.items()}
         self.replicas = Replicas(self.env, self.config, self.logs, self.waiting, checkpointed, self.directories.assign)
-        self.logs.load(known)
+        self.logs.load(KnownPartitions(self.config, self.image, self.logs.folders()))
 
     def _high_watermark(self, partition: TopicPartition) -> int | None:
         return self.replicas.high_watermark(partition)

@@ -11,7 +11,14 @@ from ottla.env.breath import Breath
 from ottla.env.ports import Env
 from ottla.log.manager import LogManager
 from ottla.metadata.delta import MetadataDelta, PartitionKey
-from ottla.metadata.image import DIRECTORY_UNASSIGNED, EMPTY_IMAGE, MetadataImage, PartitionImage, ResourceType
+from ottla.metadata.image import (
+    DIRECTORY_LOST,
+    DIRECTORY_UNASSIGNED,
+    EMPTY_IMAGE,
+    MetadataImage,
+    PartitionImage,
+    ResourceType,
+)
 from ottla.model.config import BrokerConfig, LogConfig, log_config
 from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
@@ -88,7 +95,7 @@ class Replicas:
             changed = image.partition(key.topic_id, key.partition)
             name = self.name_of(key.topic_id)
             if changed is not None and name is not None:
-                self._place(key.topic_id, name, key.partition, changed)
+                self._place(key.topic_id, name, key.partition, changed, is_new=_is_new(delta, key))
                 await breath.take()
         for resource in delta.changed_configs:
             configured = image.topic(resource.name) if resource.type == ResourceType.TOPIC else None
@@ -96,14 +103,14 @@ class Replicas:
                 if (partition := self.by_name.get((resource.name, number))) is not None:
                     partition.configure(self.log_config_of(resource.name))
 
-    def _place(self, topic_id: UUID, name: str, number: int, image: PartitionImage) -> None:
+    def _place(self, topic_id: UUID, name: str, number: int, image: PartitionImage, *, is_new: bool) -> None:
         key = TopicPartition(name, number)
         if self._config.node_id not in image.replicas:
             self._remove(topic_id, key)
             return
         partition = self.by_id.get(PartitionKey(topic_id, number))
         if partition is None:
-            log = self._open(key, topic_id, image.directory_of(self._config.node_id))
+            log = self._open(key, topic_id, image.directory_of(self._config.node_id), is_new)
             if log is None:
                 return
             partition = self._add(key, topic_id, log)
@@ -114,12 +121,15 @@ class Replicas:
         except OSError as error:  # must not keep the partitions after it from what was published
             _log.error("the leader epoch of %s could not be stored: %s", key, error)
 
-    def _open(self, key: TopicPartition, topic_id: UUID, directory: UUID) -> PartitionLog | None:
+    def _open(self, key: TopicPartition, topic_id: UUID, directory: UUID, is_new: bool) -> PartitionLog | None:
         """The log of a partition, a new one if need be; None if it lies in a log dir that is offline."""
         logs = self._logs
-        is_elsewhere = directory != DIRECTORY_UNASSIGNED and all(log_dir.id != directory for log_dir in logs.dirs)
-        if logs.offline and is_elsewhere and logs.get(key) is None:
-            return None  # a new one would hide what comes back with the dir
+        if logs.offline and logs.get(key) is None:  # a new one would hide what comes back with the dir
+            if directory == DIRECTORY_UNASSIGNED and not is_new:  # we died before we could tell where it is
+                self._assign(topic_id, key.partition, DIRECTORY_LOST)
+                return None
+            if directory != DIRECTORY_UNASSIGNED and all(log_dir.id != directory for log_dir in logs.dirs):
+                return None
         try:
             log = logs.get_or_create(key, topic_id, self.log_config_of(key.topic), directory)
         except OSError as error:
@@ -138,6 +148,9 @@ class Replicas:
                 del self.by_name[key]
                 del self.by_id[partition.topic_id, key.partition]
                 self._waiting.touch(key)
+                told = self.image.partition(partition.topic_id, key.partition)
+                if told is not None and told.directory_of(self._config.node_id) != log_dir.id:
+                    self._assign(partition.topic_id, key.partition, log_dir.id)
 
     def _add(self, key: TopicPartition, topic_id: UUID, log: PartitionLog) -> Partition:
         high_watermark = self._checkpointed.get(key, log.start_offset)
@@ -167,3 +180,8 @@ class Replicas:
 
     def leadership_changed(self, partition: Partition, led_before: bool) -> None:
         self._waiting.touch(partition.key)
+
+
+def _is_new(delta: MetadataDelta, key: PartitionKey) -> bool:
+    """Whether a partition comes to be with this change; what a node is told at its start may all have been before."""
+    return delta.base is not EMPTY_IMAGE and delta.base.partition(key.topic_id, key.partition) is None

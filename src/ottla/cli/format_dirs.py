@@ -10,7 +10,7 @@ from ottla.env.disk import PosixDisk
 from ottla.env.randomness import SeededRandom
 from ottla.metadata import bootstrap, meta_properties
 from ottla.metadata.controller.features import LATEST_METADATA_VERSION, bootstrap_records
-from ottla.metadata.meta_properties import MetaProperties, parse_uuid, uuid_text
+from ottla.metadata.meta_properties import Damaged, MetaProperties, parse_uuid, uuid_text
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import OttlaError
 
@@ -31,10 +31,10 @@ def format_folders(config: BrokerConfig, cluster_id: str, *, ignore_formatted: b
     blank = []
     for folder in folders(config):
         meta = _look(folder)
-        if isinstance(meta, OSError):
+        if isinstance(meta, Exception):
             if ignore_formatted:
                 continue  # a disk that does not answer: the node starts without it
-            raise OttlaError(f"cannot format {folder}: {meta.strerror}") from meta
+            raise OttlaError(f"cannot format {folder}: {meta}") from meta
         if meta is None:
             blank.append(folder)
             continue
@@ -57,7 +57,7 @@ def format_folders(config: BrokerConfig, cluster_id: str, *, ignore_formatted: b
 
 def format_if_new(config: BrokerConfig) -> None:
     """For `ottla up`: a first start gets a cluster of its own, a new disk joins the one that is there."""
-    found = (meta for folder in folders(config) if not isinstance(meta := _look(folder), OSError))
+    found = (meta for folder in folders(config) if not isinstance(meta := _look(folder), Exception))
     cluster_id = next((meta.cluster_id for meta in found if meta is not None), None)
     format_folders(config, cluster_id or random_id(), ignore_formatted=True)
 
@@ -71,11 +71,11 @@ def check_formatted(config: BrokerConfig, file: Path) -> None:
             )
 
 
-def _look(folder: str) -> MetaProperties | OSError | None:
+def _look(folder: str) -> MetaProperties | OSError | Damaged | None:
     """Whose a folder is; None if nobody's; an error if its disk does not say."""
     try:
         return meta_properties.load(PosixDisk(), folder)
-    except OSError as error:
+    except (OSError, Damaged) as error:
         return error
 
 

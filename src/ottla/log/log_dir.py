@@ -41,7 +41,8 @@ from ottla.model.names import METADATA_TOPIC, TopicPartition
 _log = logging.getLogger("ottla.log")
 
 DIRECTORY_WITHOUT_ID: Final = UUID(int=0)
-KnownTopic = Callable[[TopicPartition, UUID | None], tuple[UUID, LogConfig] | None]
+# What the metadata says of a folder in the log dir with that id. The folder itself may not say whose it is.
+KnownTopic = Callable[[TopicPartition, UUID | None, UUID], tuple[UUID, LogConfig] | None]
 
 
 class LogDir:
@@ -122,7 +123,7 @@ class LogDir:
             if partition is None or partition.topic == METADATA_TOPIC or name.endswith(STRAY_DIR_SUFFIX):
                 continue
             topic_id = self._topic_id(folder)
-            topic = known(partition, topic_id)
+            topic = known(partition, topic_id, self.id)
             if topic is None:
                 self._set_aside(folder, partition)
                 continue

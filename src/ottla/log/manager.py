@@ -51,6 +51,16 @@ class LogManager:
         for log_dir in dirs:
             log_dir.on_failed = self._dir_failed
 
+    def folders(self) -> dict[UUID, frozenset[str]]:
+        """What lies in the dirs, by their ids."""
+        found: dict[UUID, frozenset[str]] = {}
+        for log_dir in list(self.dirs):
+            try:
+                found[log_dir.id] = frozenset(self._env.disk.list_dir(log_dir.path))
+            except OSError as error:
+                log_dir.fail(error)
+        return found
+
     def load(self, known: KnownTopic) -> None:
         """A dir that cannot be read to its end is taken offline, and the others go on."""
         for log_dir in list(self.dirs):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from uuid import UUID
 
 from ottla.metadata.controller import partition_changes
@@ -28,7 +27,10 @@ def assign_replicas(
     if isinstance(broker, Refused):
         return broker
     unclean = may_be_unclean(image, settings)
-    acceptable = partial(partition_changes.may_lead, image)
+
+    def acceptable(broker_id: int, partition: PartitionImage) -> bool:
+        return partition_changes.may_lead(image, broker_id, partition)
+
     replies: list[tuple[ReplicaDirectory, ApiError]] = []
     records: list[MetadataRecord] = []
     for assignment in request.assignments:
@@ -38,19 +40,17 @@ def assign_replicas(
             continue
         replies.append((assignment, NO_ERROR))
         placed = _placed(partition, broker.id, assignment.directory)
+        # It may have failed before we heard of the assignment; or the replica was lost and is found.
+        gone = None if broker.has_online(assignment.directory) else broker.id
+        name = image.topics[assignment.topic_id].name
+        change = partition_changes.change(
+            assignment.topic_id, assignment.partition, placed, acceptable, gone, unclean(name)
+        )
         if placed != partition:
-            records.append(
-                PartitionChangeRecord(
-                    topic_id=assignment.topic_id, partition_id=assignment.partition, directories=placed.directories
-                )
-            )
-        if not broker.has_online(assignment.directory):  # it failed before we heard of the assignment
-            name = image.topics[assignment.topic_id].name
-            change = partition_changes.change(
-                assignment.topic_id, assignment.partition, placed, acceptable, broker.id, unclean(name)
-            )
-            if change is not None:
-                records.append(change)
+            change = change or PartitionChangeRecord(topic_id=assignment.topic_id, partition_id=assignment.partition)
+            change = replace(change, directories=placed.directories)
+        if change is not None:
+            records.append(change)
     return ControllerResult(tuple(replies), tuple(records))
 
 
