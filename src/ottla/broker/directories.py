@@ -10,7 +10,7 @@ from uuid import UUID
 from ottla.env.tasks import Tasks
 from ottla.metadata.controller.requests import AssignReplicasToDirs, ReplicaDirectory, TakeDirectoriesOffline
 from ottla.metadata.controller_port import ControllerPort
-from ottla.model.errors import KafkaError
+from ottla.model.errors import ErrorCode, KafkaError
 
 _log = logging.getLogger("ottla.broker")
 _AT_ONCE: Final = 2250  # as many as Kafka puts into a request
@@ -31,6 +31,12 @@ class Directories:
     def assign(self, topic_id: UUID, partition: int, directory: UUID) -> None:
         self._assigned[topic_id, partition] = directory
         self._tell()
+
+    async def assign_surely(self, topic_id: UUID, partition: int, directory: UUID) -> bool:
+        """Whether the controller has taken note."""
+        told = (ReplicaDirectory(topic_id, partition, directory),)
+        ((_, error),) = await self._controller.submit(AssignReplicasToDirs(self._node_id, self._broker_epoch(), told))
+        return error.code is ErrorCode.none
 
     def fail(self, directory: UUID) -> None:
         self._failed.append(directory)

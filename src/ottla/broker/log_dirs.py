@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os.path
 from dataclasses import dataclass
 
 from ottla.env.ports import Env
@@ -20,6 +21,11 @@ class OpenedDirs:
     cluster_id: str
     online: list[LogDir]
     offline: list[str]
+
+
+def absolute(path: str) -> str:
+    """A log dir's path as clients see and name it."""
+    return os.path.abspath(path)
 
 
 def open_log_dirs(env: Env, config: BrokerConfig) -> OpenedDirs:

@@ -21,6 +21,7 @@ from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.known_partitions import KnownPartitions
 from ottla.broker.log_dirs import OpenedDirs, open_log_dirs
+from ottla.broker.moves import Moves
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.env.loop_lag import LoopLag
@@ -79,6 +80,7 @@ class Node:
     logs: LogManager
     replicas: Replicas
     directories: Directories
+    moves: Moves
     _controller: LocalController
     _metadata_log: MetadataLog
     _connections: ConnectionSettings
@@ -115,6 +117,7 @@ class Node:
         for listener in self._listeners:
             await listener.serve()
         self.logs.start()
+        self.moves.resume()
         self.loop_lag.start()
         self.timers.after(_STALL_CHECK_MS, self._check_stalled)
 
@@ -155,6 +158,7 @@ class Node:
             self.env.loop.call_soon(self._give_up, log_dir)
 
     def _give_up(self, log_dir: LogDir) -> None:
+        self.moves.cancel_those_of(log_dir)
         self.replicas.give_up(log_dir)
         self.directories.fail(log_dir.id)
 
@@ -167,6 +171,7 @@ class Node:
 
         checkpointed = {key: offset for log_dir in dirs for key, offset in log_dir.high_watermarks.items()}
         self.replicas = Replicas(self.env, self.config, self.logs, self.waiting, checkpointed, self.directories.assign)
+        self.moves = Moves(self.env, self.logs, self.replicas, self.directories)
         self.logs.load(KnownPartitions(self.config, self.image, self.logs.folders()))
 
     def _high_watermark(self, partition: TopicPartition) -> int | None:
@@ -233,6 +238,7 @@ class Node:
             connection.close()
         await self.dispatcher.stop()
         await self.auto_create.stop()
+        await self.moves.stop()
         await self.directories.stop()
         self.producer_ids.stop()
         self.loop_lag.stop()

@@ -13,11 +13,12 @@ class Tasks:
     on_error: Callable[[BaseException], None]
     _running: dict[asyncio.Task[Any], None] = field(default_factory=dict)
 
-    def start(self, work: Awaitable[Any], name: str) -> None:
+    def start(self, work: Awaitable[Any], name: str) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.ensure_future(work)
         task.set_name(name)
         self._running[task] = None
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._running.pop(task, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from errno import EIO
 from typing import Final
 from uuid import UUID
 
@@ -31,6 +32,7 @@ from ottla.log.paths import (
     RECOVERY_POINT_CHECKPOINT,
     STRAY_DIR_SUFFIX,
     marked_dir,
+    parse_future_dir,
     parse_partition_dir,
 )
 from ottla.log.recovery import LoadRequest, load_log
@@ -57,6 +59,8 @@ class LogDir:
         self.failed: OSError | None = None
         self.on_failed: Callable[[LogDir], None] = lambda _: None
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.unfinished: dict[TopicPartition, str] = {}
+        """Folders of moves to this dir that were cut off."""
         self._env = env
         self._disk = env.disk
         self._disk.make_dirs(path)
@@ -118,6 +122,9 @@ class LogDir:
             folder = f"{self.path}/{name}"
             if name.endswith(DELETE_DIR_SUFFIX):
                 to_delete.append(folder)
+                continue
+            if (moving := parse_future_dir(name)) is not None:
+                self.unfinished[moving] = folder
                 continue
             partition = parse_partition_dir(name)
             if partition is None or partition.topic == METADATA_TOPIC or name.endswith(STRAY_DIR_SUFFIX):
@@ -187,6 +194,32 @@ class LogDir:
         self._write_topic_id(log)
         self.logs[partition] = log
         return log
+
+    def take_over(self, folder: str, log: PartitionLog, flushed_offset: int) -> PartitionLog:
+        """A whole copy of a log that lies in another dir, under another name, becomes the log."""
+        target = f"{self.path}/{log.partition}"
+        if self._disk.exists(target):
+            self._set_aside(target, log.partition)
+        self._be_sure_it_is_forgotten(log.partition)
+        self._disk.rename(folder, target)
+        try:
+            self._disk.sync_dir(self.path)
+            request = LoadRequest(target, log.partition, log.topic_id, log.config, True, start_offset=log.start_offset)
+            moved = self._opened(load_log(self._env, request))
+            if moved.end_offset != log.end_offset:
+                raise OSError(EIO, f"the copy ends at offset {moved.end_offset}, not {log.end_offset}", target)
+        except OSError:
+            self._disk.rename(target, folder)
+            raise
+        moved.continue_from(log, flushed_offset)
+        self.logs[log.partition] = moved
+        return moved
+
+    def let_go(self, log: PartitionLog) -> str:
+        """The log goes on in another dir; what lies here must not come back. The folder is the caller's to remove."""
+        folder = self.delete(log.partition)
+        self._disk.sync_dir(self.path)
+        return folder
 
     def _write_topic_id(self, log: PartitionLog) -> None:
         path = f"{log.folder}/{PARTITION_METADATA}"

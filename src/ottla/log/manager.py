@@ -19,6 +19,7 @@ from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
 
 _log = logging.getLogger("ottla.log")
+_MOST_PREFERRED: Final = 10_000  # that nobody has made yet: a client may ask for any number
 _LOGS_A_TURN: Final = 200  # how many logs are tended before others get the loop again
 
 
@@ -42,6 +43,7 @@ class LogManager:
         """`offline` are the log dirs that could not be opened."""
         self.dirs = dirs
         self.offline: dict[str, None] = dict.fromkeys(offline)
+        self._preferred: dict[TopicPartition, LogDir] = {}
         self.on_dir_failed: Callable[[LogDir], None] = lambda _: None
         self._env = env
         self._timers = timers
@@ -121,7 +123,9 @@ class LogManager:
             return log
         if log is not None:  # a topic of the same name that was deleted while this node did not look
             self.delete(partition)
-        named = [log_dir for log_dir in self.dirs if log_dir.id == directory]
+        preferred = self._preferred.pop(partition, None)
+        named = [log_dir for log_dir in self.dirs if log_dir is preferred] if preferred is not None else []
+        named = named or [log_dir for log_dir in self.dirs if log_dir.id == directory]
         for log_dir in named or sorted(self.dirs, key=lambda log_dir: len(log_dir.logs)):
             try:
                 log = log_dir.create(partition, topic_id, config)
@@ -131,6 +135,11 @@ class LogManager:
             log.use_timers(self._timers)
             return log
         raise OSError(ENODEV, f"no log dir can take {partition}")
+
+    def prefer(self, partition: TopicPartition, log_dir: LogDir) -> None:
+        """Where a partition that is not there yet shall go."""
+        if len(self._preferred) < _MOST_PREFERRED:
+            self._preferred[partition] = log_dir
 
     def delete(self, partition: TopicPartition) -> None:
         log_dir = self.dir_of(partition)
@@ -142,6 +151,9 @@ class LogManager:
         except OSError as error:
             log_dir.fail(error)
             raise
+        self._remove_later([], folder, delay_ms)
+
+    def remove_folder(self, folder: str, delay_ms: int) -> None:
         self._remove_later([], folder, delay_ms)
 
     def _remove_later(self, paths: list[str], folder: str | None, delay_ms: int) -> None:

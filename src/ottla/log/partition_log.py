@@ -345,6 +345,20 @@ class PartitionLog(ReadableLog):
                 marked.append(path + DELETED_SUFFIX)
         return marked
 
+    def continue_from(self, old: PartitionLog, flushed_offset: int) -> None:
+        """This is a copy of a log in another folder, and takes its place in the middle of its life."""
+        self.producers = old.producers  # of which a snapshot does not tell everything
+        self.epochs = old.epochs
+        self._latest_epoch = old.epochs.latest
+        self.flushed_offset = self._flush_goal = flushed_offset
+        self._due_flush, self._held_offset = old._due_flush, old._held_offset
+        self._stopped_at = None
+        self.on_flushed, self.on_failed = old.on_flushed, old.on_failed
+        if old._timers is not None:
+            self.use_timers(old._timers)
+        if self.flushed_offset < self._due_flush:  # somebody waits for it
+            self.flush()
+
     def stop(self) -> None:
         """Blocking: everything durable, indexes complete, producer state written; nothing is appended after this."""
         if self._stopped_at == self.end_offset and not self._unsynced.pending and not self._epochs_to_store:

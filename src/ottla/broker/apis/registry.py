@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.broker.apis import (
+    alter_replica_log_dirs,
     api_versions,
     create_topics,
+    delete_records,
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_log_dirs,
     fetch,
     find_coordinator,
     init_producer_id,
@@ -29,8 +32,11 @@ ALL: Final[tuple[Api, ...]] = (
     api_versions.API,
     create_topics.API,
     delete_topics.API,
+    delete_records.API,
     init_producer_id.API,
     offset_for_leader_epoch.API,
     describe_configs.API,
+    alter_replica_log_dirs.API,
+    describe_log_dirs.API,
     describe_cluster.API,
 )
