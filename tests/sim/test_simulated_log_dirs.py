@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from tests.sim.stage import Stage, tell
 
 from ottla.model.errors import ErrorCode
-from ottla.sim.faults import Operation
+from ottla.sim.faults import Moment, Operation
 from ottla.sim.workload.client import METADATA, METADATA_VERSION, KnownTopic, NoAnswer
 
+ALTER_REPLICA_LOG_DIRS = 34
 TWO_DISKS = {"log_dirs": "/data,/more"}
 PARTITIONS = 4
 FAILURES: list[tuple[int, tuple[Operation, ...], dict[str, str]]] = [
@@ -158,5 +160,33 @@ def test_a_topic_that_was_deleted_while_its_disk_was_away_does_not_come_back(see
         assert sum(name.endswith("-stray") for name in stage.node.disk.list_dir("/more")) == len(lost)
         for number in range(PARTITIONS):
             await stage.send_until_acknowledged(stage.batch(new, partition=number))
+
+    assert tell(story, seed, **TWO_DISKS) == []
+
+
+@pytest.mark.parametrize("flush_messages", ["1", "1000000"])
+@pytest.mark.parametrize("seed", range(25))
+def test_a_move_that_is_cut_off_anywhere_loses_nothing(seed: int, flush_messages: str) -> None:
+    async def story(stage: Stage) -> None:
+        random = stage.world.random("moves")
+        configs = {"internal.segment.bytes": "2000", "flush.messages": flush_messages}
+        topic = await stage.topic(configs)
+        for _ in range(20):
+            await stage.send_until_acknowledged(stage.batch(topic))
+        for _ in range(4):
+            (target,) = (folder for folder in ("/data", "/more") if not on_disk(stage, folder))
+            dirs = [{"path": target, "topics": [{"name": topic.name, "partitions": [0]}]}]
+            answer, life = await stage.client.ask(ALTER_REPLICA_LOG_DIRS, 2, {"dirs": dirs})
+            assert answer.results[0].partitions[0].error_code is ErrorCode.none
+            stage.node.die_at(random.randint(1, 60), random.choice(list(Moment)), power_loss=random.random() < 0.5)
+            for _ in range(100):
+                if stage.node.life != life:
+                    break
+                with suppress(NoAnswer):
+                    await stage.send(stage.batch(topic))
+            await stage.node.serving()
+            for _ in range(20):  # it goes on by itself, unless the power took all traces of it
+                await stage.send_until_acknowledged(stage.batch(topic))
+        await stage.send_until_acknowledged(stage.batch(topic))
 
     assert tell(story, seed, **TWO_DISKS) == []
