@@ -21,7 +21,7 @@ from ottla.wire.client import ConnectionFailed
 # Apache Kafka 4.3.0's broker: key, oldest and newest version that it offers.
 OFFERED_BY_KAFKA = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 10: (0, 6), 18: (0, 4), 19: (2, 7), 20: (1, 6), 22: (0, 5),
-    23: (2, 4), 32: (1, 4), 60: (0, 2),
+    23: (2, 4), 32: (1, 4), 33: (0, 2), 44: (0, 1), 60: (0, 2), 74: (0, 1),
 }  # fmt: skip
 
 EVERY_VERSION = [
@@ -72,6 +72,12 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
         case asking.DESCRIBE_CONFIGS:
             resources = [{"resource_type": 2, "resource_name": topic, "configuration_keys": None}]
             return {"resources": resources, "include_synonyms": True, "include_documentation": True}
+        case asking.ALTER_CONFIGS | asking.INCREMENTAL_ALTER_CONFIGS:
+            configs = [{"name": "retention.ms", "value": "77", "config_operation": 0}]
+            resources = [{"resource_type": 2, "resource_name": topic, "configs": configs}]
+            return {"resources": resources, "validate_only": False}
+        case asking.LIST_CONFIG_RESOURCES:
+            return {"resource_types": []}
         case asking.DESCRIBE_CLUSTER:
             return {"include_cluster_authorized_operations": True, "include_fenced_brokers": True}
     raise AssertionError(f"no question for API {api}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.broker.apis import (
+    alter_configs,
     api_versions,
     create_topics,
     delete_topics,
@@ -12,7 +13,9 @@ from ottla.broker.apis import (
     describe_configs,
     fetch,
     find_coordinator,
+    incremental_alter_configs,
     init_producer_id,
+    list_config_resources,
     list_offsets,
     metadata,
     offset_for_leader_epoch,
@@ -32,5 +35,8 @@ ALL: Final[tuple[Api, ...]] = (
     init_producer_id.API,
     offset_for_leader_epoch.API,
     describe_configs.API,
+    alter_configs.API,
+    incremental_alter_configs.API,
     describe_cluster.API,
+    list_config_resources.API,
 )

@@ -96,7 +96,7 @@ def _create(
     resource = ConfigResource(ResourceType.TOPIC, topic.name)
     values = {name: value for name, value in topic.configs if value is not None}
     if values and (wrong := settings.configs.check(resource, values)) is not None:
-        return ApiError(ErrorCode.invalid_config, wrong)
+        return wrong
     replicas = _manual(topic, image) if topic.assignments else _placed(topic, image, settings)
     if isinstance(replicas, ApiError):
         return replicas
