@@ -76,6 +76,7 @@ class Node:
     auto_create: AutoCreate
     logs: LogManager
     replicas: Replicas
+    raft: RaftNode
     _controller: LocalController
     _metadata_log: MetadataLog
     _connections: ConnectionSettings
@@ -142,6 +143,7 @@ class Node:
         env, config = self.env, self.config
         self._metadata_log = MetadataLog.open(env, config.metadata_log_dir, _metadata_log_config(config))
         raft = RaftNode(env, self._metadata_log.log.folder, self._metadata_log, config.node_id, (config.node_id,))
+        self.raft = raft
         raft.on_failed.append(self._metadata_failed)
         settings = ControllerSettings(
             self.cluster_id,
