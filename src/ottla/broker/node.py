@@ -17,6 +17,7 @@ from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.apis.registry import ALL
 from ottla.broker.auto_create import AutoCreate
 from ottla.broker.dispatch import Dispatcher
+from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
@@ -54,7 +55,7 @@ _DRAIN_SECONDS: Final = 2.0
 class Node:
     def __init__(self, env: Env, config: BrokerConfig) -> None:
         self.env = env
-        self.config = config
+        self.dynamic_config = DynamicConfig(config)
         self.authorizer: Authorizer = AllowAll()
         self.cluster_id = ""
         self.broker_epoch = -1
@@ -75,9 +76,15 @@ class Node:
     auto_create: AutoCreate
     logs: LogManager
     replicas: Replicas
+    raft: RaftNode
     _controller: LocalController
     _metadata_log: MetadataLog
     _connections: ConnectionSettings
+
+    @property
+    def config(self) -> BrokerConfig:
+        """What holds now: some of it can change while the node runs."""
+        return self.dynamic_config.current
 
     @property
     def image(self) -> MetadataImage:
@@ -136,11 +143,12 @@ class Node:
         env, config = self.env, self.config
         self._metadata_log = MetadataLog.open(env, config.metadata_log_dir, _metadata_log_config(config))
         raft = RaftNode(env, self._metadata_log.log.folder, self._metadata_log, config.node_id, (config.node_id,))
+        self.raft = raft
         raft.on_failed.append(self._metadata_failed)
         settings = ControllerSettings(
             self.cluster_id,
             env.random,
-            config_rules(config),
+            config_rules(lambda: self.config),
             config.num_partitions,
             config.default_replication_factor,
         )
@@ -149,6 +157,7 @@ class Node:
         self.producer_ids = ProducerIds(self.controller, config.node_id, lambda: self.broker_epoch)
         self.auto_create = AutoCreate(self.controller)
         await self._controller.start()
+        await self._controller.subscribe(self.dynamic_config.publish)
 
     def _metadata_failed(self, error: BaseException) -> None:
         """Without its metadata log a node must not serve: what it would acknowledge could not be kept."""
@@ -170,7 +179,9 @@ class Node:
 
         self.logs.load(known)
         checkpointed = {key: offset for log_dir in dirs for key, offset in log_dir.high_watermarks.items()}
-        self.replicas = Replicas(self.env, self.config, self.logs, self.waiting, checkpointed)
+        self.replicas = Replicas(self.env, self.dynamic_config, self.logs, self.waiting, checkpointed)
+        self.dynamic_config.on_change(self.replicas.reconfigure)
+        self.dynamic_config.on_change(lambda _, now: self.logs.expire_producers_after(now.producer_id_expiration_ms))
 
     def _high_watermark(self, partition: TopicPartition) -> int | None:
         return self.replicas.high_watermark(partition)

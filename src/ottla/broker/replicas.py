@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from ottla.broker.dynamic_config import DynamicConfig
 from ottla.env.breath import Breath
 from ottla.env.ports import Env
 from ottla.log.manager import LogManager
@@ -30,7 +31,7 @@ class Replicas:
     def __init__(
         self,
         env: Env,
-        config: BrokerConfig,
+        config: DynamicConfig,
         logs: LogManager,
         waiting: WaitingRoom,
         checkpointed: Mapping[TopicPartition, int],
@@ -40,6 +41,7 @@ class Replicas:
         self.image: MetadataImage = EMPTY_IMAGE
         self._env = env
         self._config = config
+        self._node_id = config.current.node_id
         self._logs = logs
         self._waiting = waiting
         self._checkpointed = checkpointed  # high watermarks from before the start
@@ -60,7 +62,7 @@ class Replicas:
         topic = self.image.topic(name)
         if topic is None or partition not in topic.partitions:
             return ErrorCode.unknown_topic_or_partition
-        if self._config.node_id in topic.partitions[partition].replicas:
+        if self._node_id in topic.partitions[partition].replicas:
             return ErrorCode.kafka_storage_error  # it should be here: its log could not be opened
         return ErrorCode.not_leader_or_follower
 
@@ -69,7 +71,7 @@ class Replicas:
         return found.high_watermark if found is not None else None
 
     def log_config_of(self, topic: str) -> LogConfig:
-        return log_config(self._config, self.image.topic_config(topic))
+        return log_config(self._config.current, self.image.topic_config(topic))
 
     # -- following the metadata
 
@@ -93,9 +95,21 @@ class Replicas:
                 if (partition := self.by_name.get((resource.name, number))) is not None:
                     partition.configure(self.log_config_of(resource.name))
 
+    async def reconfigure(self, before: BrokerConfig, now: BrokerConfig) -> None:
+        """What the brokers' configs give to topics that do not say otherwise has changed."""
+        if log_config(before) == log_config(now):
+            return
+        breath = Breath(self._env.clock)
+        for topic in list(self.image.topics.values()):
+            config = self.log_config_of(topic.name)
+            for number in topic.partitions:
+                if (partition := self.by_name.get((topic.name, number))) is not None:
+                    partition.configure(config)
+            await breath.take()
+
     def _place(self, topic_id: UUID, name: str, number: int, image: PartitionImage) -> None:
         key = TopicPartition(name, number)
-        if self._config.node_id not in image.replicas:
+        if self._node_id not in image.replicas:
             self._remove(topic_id, key)
             return
         partition = self.by_id.get(PartitionKey(topic_id, number))
@@ -115,7 +129,7 @@ class Replicas:
 
     def _add(self, key: TopicPartition, topic_id: UUID, log: PartitionLog) -> Partition:
         high_watermark = self._checkpointed.get(key, log.start_offset)
-        partition = Partition(self._env, self._config.node_id, key, topic_id, log, high_watermark)
+        partition = Partition(self._env, self._node_id, key, topic_id, log, high_watermark)
         partition.listeners.append(self)
         self.by_name[key] = partition
         self.by_id[topic_id, key.partition] = partition

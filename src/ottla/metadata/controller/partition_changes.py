@@ -19,7 +19,7 @@ def without_broker(image: MetadataImage, gone: int, may_be_unclean: Callable[[st
     """Takes a broker out of every ISR it is in, and elects others where it led."""
 
     def acceptable(broker_id: int) -> bool:
-        return broker_id != gone and _is_active(image, broker_id)
+        return broker_id != gone and is_active(image, broker_id)
 
     affected = (found for found in _partitions(image, may_be_unclean) if gone in found[2].isr)
     return _changes(affected, acceptable, gone)
@@ -29,7 +29,7 @@ def with_broker(image: MetadataImage, back: int, may_be_unclean: Callable[[str],
     """Elects leaders for partitions that have none, now that a broker is back (in the image it is still fenced)."""
 
     def acceptable(broker_id: int) -> bool:
-        return broker_id == back or _is_active(image, broker_id)
+        return broker_id == back or is_active(image, broker_id)
 
     affected = (found for found in _partitions(image, may_be_unclean) if found[2].leader == NO_LEADER)
     return _changes(affected, acceptable, None)
@@ -96,6 +96,6 @@ def _elect(
     return NO_LEADER, False
 
 
-def _is_active(image: MetadataImage, broker_id: int) -> bool:
+def is_active(image: MetadataImage, broker_id: int) -> bool:
     broker = image.brokers.get(broker_id)
     return broker is not None and broker.active
