@@ -5,14 +5,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.command import OTTLA, Run
+from tests.cli.command import OTTLA, Run, new_topic_name
 
 
 @pytest.fixture
 def topic(ottla: Run, request: pytest.FixtureRequest) -> str:
-    name = request.node.name.replace("[", "-").replace("]", "")[:100]
+    name = new_topic_name(request.node.name)
     assert ottla("topic", "create", name, "-p", "2").returncode == 0
-    return str(name)
+    return name
 
 
 def test_lines_are_written_and_read_back(ottla: Run, topic: str) -> None:

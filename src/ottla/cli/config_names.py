@@ -23,6 +23,26 @@ def plain_value(name: str, value: str) -> str:
     return str(int(match[1]) * units[match[2].lower()])
 
 
+_SHOWN: Final = {
+    "ms": ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")),
+    "bytes": ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")),
+}
+_UNLIMITED: Final = ((1 << 31) - 1, (1 << 63) - 1)
+
+
+def in_words(name: str, value: str | None) -> str:
+    """`7 d` for 604800000 milliseconds; empty where there is nothing to say."""
+    if value is None or not value.isdecimal():
+        return ""
+    number = int(value)
+    if number in _UNLIMITED:
+        return "no limit"
+    for unit, word in _SHOWN.get(name.rpartition(".")[2], ()):
+        if number >= unit and number % unit == 0:
+            return f"{number // unit} {word}"
+    return ""
+
+
 def all_names() -> set[str]:
     """Of every config that is known here."""
     from ottla.model.config import BROKER_CONFIGS, TOPIC_CONFIGS

@@ -25,10 +25,10 @@ def is_terminal() -> bool:
 
 
 class Column(NamedTuple):
-    """A heading, and which entry of a row stands under it."""
+    """A heading, and which entry of a row stands under it, or what is made of the row."""
 
     heading: str
-    key: str
+    key: str | Callable[[Mapping[str, Any]], str]
 
 
 def print_rows(output: str | None, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -36,7 +36,10 @@ def print_rows(output: str | None, columns: Sequence[Column], rows: Sequence[Map
     if output in ("json", "yaml"):
         print_value(output, list(rows))
     else:
-        texts = [[cell(row[column.key]) for column in columns] for row in rows]
+        texts = [
+            [cell(row[column.key]) if isinstance(column.key, str) else column.key(row) for column in columns]
+            for row in rows
+        ]
         print_table([column.heading for column in columns], texts, output)
 
 

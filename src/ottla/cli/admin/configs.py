@@ -149,15 +149,6 @@ async def alter(session: Session, resource: Resource, changes: Sequence[Change],
         raise_for(result.error_code, result.error_message, f"cannot change {resource}")
 
 
-async def named_resources(session: Session, kind: ResourceType) -> list[str]:
-    """Those of a kind for which something is set (KIP-1142)."""
-    from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
-
-    answer = await session.call(ListConfigResourcesRequest(resource_types=(cast(Any, int(kind)),)))
-    raise_for(answer.error_code, None, "cannot list resources with configs")
-    return sorted(resource.resource_name for resource in answer.config_resources)
-
-
 async def _know_brokers(session: Session, broker: int | None) -> None:
     if broker is not None and not session.brokers:
         from ottla.cli.admin.topics import topics
