@@ -12,8 +12,9 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ottla.cli.config_names import in_words
 from ottla.model.config import BROKER_CONFIGS, TOPIC_CONFIGS
-from ottla.model.config.definition import ConfigDef, ConfigType, Required, Update
+from ottla.model.config.definition import ConfigDef, Required, Update
 from ottla.model.config.tables import (
     client_metrics,
     cluster,
@@ -211,24 +212,8 @@ def _default(row: ConfigDef) -> str:
         return ""
     if text == "":
         return "empty"
-    told = _in_words(row, row.default) if isinstance(row.default, int) else ""
-    return f"`{text}`{told}"
-
-
-_UNITS = {
-    "ms": ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")),
-    "bytes": ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")),
-}
-_LARGEST = {ConfigType.INT: (1 << 31) - 1, ConfigType.LONG: (1 << 63) - 1}
-
-
-def _in_words(row: ConfigDef, value: int) -> str:
-    if value == _LARGEST.get(row.type):
-        return " (no limit)"
-    for unit, name in _UNITS.get(row.name.rpartition(".")[2], ()):
-        if value >= unit and value % unit == 0:
-            return f" ({value // unit} {name})"
-    return ""
+    words = in_words(row.name, text)
+    return f"`{text}` ({words})" if words else f"`{text}`"
 
 
 def main() -> None:
