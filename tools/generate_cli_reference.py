@@ -20,8 +20,12 @@ HEAD = """\
 # Commands
 
 `ottla COMMAND --help` says the same. What a command was asked for goes to standard output; remarks and errors go to
-standard error. Lists are tables on a terminal, and lines separated by tabs when they go elsewhere. The exit code is 0;
-1 if what was asked for could not be done; 2 if the command was not understood.
+standard error. Lists are tables on a terminal, and lines separated by tabs when they go elsewhere; `--output json` and
+`--output yaml` tell more. The exit code is 0; 1 if what was asked for could not be done; 2 if the command was not
+understood; 130 after Ctrl-C in the middle of something.
+
+Which cluster: `-b` or `-P` on the command line, else `OTTLA_BOOTSTRAP` or `OTTLA_PROFILE`, else the profile that
+`ottla profile use` chose, else 127.0.0.1:9092.
 """
 
 

@@ -12,9 +12,20 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ottla.cli.config_names import in_words
 from ottla.model.config import BROKER_CONFIGS, TOPIC_CONFIGS
-from ottla.model.config.definition import ConfigDef, ConfigType, Required, Update
-from ottla.model.config.tables import cluster, coordinators, log, network, topic
+from ottla.model.config.definition import ConfigDef, Required, Update
+from ottla.model.config.tables import (
+    client_metrics,
+    cluster,
+    coordinators,
+    group,
+    log,
+    network,
+    remote,
+    security,
+    topic,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "reference" / "configs.md"
@@ -66,6 +77,14 @@ GROUPS: Sequence[tuple[str, Sequence[ConfigDef]]] = (
     ("Committed offsets", coordinators.OFFSETS),
     ("Transactions and producer ids", coordinators.TRANSACTIONS),
     ("The share coordinator", coordinators.SHARE_COORDINATOR),
+    ("Principals", security.PRINCIPALS),
+    ("TLS", security.TLS),
+    ("SASL", security.SASL),
+    ("Kerberos", security.KERBEROS),
+    ("OAuth", security.OAUTH),
+    ("Delegation tokens", security.TOKENS),
+    ("The remote tier: plug-ins", remote.PLUGINS),
+    ("The remote tier: its work", remote.WORK),
 )
 
 HEAD = """\
@@ -74,7 +93,7 @@ HEAD = """\
 
 Names, types, defaults and limits are those of Apache Kafka 4.3. Give broker configs in a `server.properties`
 (`ottla broker --config FILE`) or one by one (`ottla up --set NAME=VALUE`), topic configs when a topic is created
-(`ottla topic create NAME --config NAME=VALUE`). A name that is in neither table is warned about and otherwise ignored.
+(`ottla topic create NAME --config NAME=VALUE`) or later. A name that no table has is warned about and has no effect.
 
 The column *effect* says what a value changes in this version:
 
@@ -84,16 +103,17 @@ The column *effect* says what a value changes in this version:
 - **none**: it is about the JVM, its threads or its classes. It is taken, so that a file of Kafka's works unchanged,
   and never does anything here.
 
-*Update* says whether a running node could take a new value (per broker, or for the whole cluster), as DescribeConfigs
-tells clients. The APIs that change configs are still to come, so for now a new value needs a restart.
+*Update* says whether a running node takes a new value: for each broker on its own, for the whole cluster (or one
+broker), or only at a restart. [Change configs](../how-to/change-configs.md) says how.
 """
 
 
 def render() -> str:
     read = names_read()
-    parts = [HEAD, _topic_part(read), "\n## Broker configs\n"]
+    parts = [HEAD, _topic_part(read), _group_part(read), _client_metrics_part(read), "\n## Broker configs\n"]
     for title, rows in GROUPS:
         parts.append(f"\n### {title}\n\n{_broker_table(rows, read)}")
+    parts.append(f"\n### Set in a running cluster only\n\n{_broker_table(cluster.DYNAMIC_ONLY, read)}")
     missing = set(BROKER_CONFIGS) - {row.name for _, rows in GROUPS for row in rows}
     if missing:
         raise SystemExit(f"no group of GROUPS has {', '.join(sorted(missing))}")
@@ -139,6 +159,21 @@ def _topic_part(read: set[str]) -> str:
     )
 
 
+def _group_part(read: set[str]) -> str:
+    rows = ["| name | type | default | allowed | meaning | without it | effect |", "|---|---|---|---|---|---|---|"]
+    rows += (_row(row, ", ".join(f"`{each.name}`" for each in row.synonyms), _effect(row, read)) for row in group.ROWS)
+    return (
+        "\n## Group configs\n\nOf consumer, share and streams groups, by the group's name. What a group may set lies "
+        "between the broker's `group.KIND.min.…` and `group.KIND.max.…`.\n\n" + "\n".join(rows) + "\n"
+    )
+
+
+def _client_metrics_part(read: set[str]) -> str:
+    rows = ["| name | type | default | allowed | meaning | effect |", "|---|---|---|---|---|---|"]
+    rows += (_row(row, _effect(row, read)) for row in client_metrics.ROWS)
+    return "\n## Client metrics\n\nOf a subscription to clients' metrics (KIP-714).\n\n" + "\n".join(rows) + "\n"
+
+
 def _broker_table(rows: Sequence[ConfigDef], read: set[str]) -> str:
     lines = ["| name | type | default | allowed | meaning | update | effect |", "|---|---|---|---|---|---|---|"]
     update = {Update.READ_ONLY: "restart", Update.PER_BROKER: "per broker", Update.CLUSTER_WIDE: "cluster"}
@@ -146,10 +181,10 @@ def _broker_table(rows: Sequence[ConfigDef], read: set[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(row: ConfigDef, last: str, effect: str) -> str:
+def _row(row: ConfigDef, *last: str) -> str:
     meaning = f"{row.doc} (Internal.)" if row.internal else row.doc
     kind = row.type.name.lower()
-    cells = (f"`{row.name}`", kind, _default(row), row.validator.description, meaning, last, effect)
+    cells = (f"`{row.name}`", kind, _default(row), row.validator.description, meaning, *last)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -177,24 +212,8 @@ def _default(row: ConfigDef) -> str:
         return ""
     if text == "":
         return "empty"
-    told = _in_words(row, row.default) if isinstance(row.default, int) else ""
-    return f"`{text}`{told}"
-
-
-_UNITS = {
-    "ms": ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")),
-    "bytes": ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")),
-}
-_LARGEST = {ConfigType.INT: (1 << 31) - 1, ConfigType.LONG: (1 << 63) - 1}
-
-
-def _in_words(row: ConfigDef, value: int) -> str:
-    if value == _LARGEST.get(row.type):
-        return " (no limit)"
-    for unit, name in _UNITS.get(row.name.rpartition(".")[2], ()):
-        if value >= unit and value % unit == 0:
-            return f" ({value // unit} {name})"
-    return ""
+    words = in_words(row.name, text)
+    return f"`{text}` ({words})" if words else f"`{text}`"
 
 
 def main() -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import count
 from typing import Final
+
+import pytest
+
+from ottla.broker.apis.registry import ALL
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 OTTLA: Final = (sys.executable, "-m", "ottla.cli.main")
@@ -26,3 +32,16 @@ def unused_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+_numbers = count()
+
+
+def new_topic_name(test: str) -> str:
+    """A topic of a test's own, whichever tests share the cluster."""
+    return f"{re.sub('[^a-zA-Z0-9]+', '-', test)[:60].strip('-')}-{next(_numbers)}"
+
+
+def needs(key: int) -> pytest.MarkDecorator:
+    """For commands whose API the broker does not have yet."""
+    return pytest.mark.skipif(all(api.key != key for api in ALL), reason=f"API {key} is not there yet")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.cli.command import Run, run_ottla, unused_port
 
+from ottla.testing.apache_kafka import ApacheKafka, free_port
+
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -22,14 +24,32 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert stopped.returncode == 0, stopped.stderr
 
 
+def runner(address: str) -> Run:
+    def run(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return run_ottla(*args, stdin=stdin, address=address)
+
+    return run
+
+
 @pytest.fixture
 def ottla(node: str) -> Run:
     """Runs a command against the node."""
+    return runner(node)
 
-    def run(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return run_ottla(*args, stdin=stdin, address=node)
 
-    return run
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    started = ApacheKafka.start(tmp_path_factory.mktemp("kafka"), free_port())
+    yield started
+    started.stop()
+
+
+@pytest.fixture(params=["ottla", pytest.param("kafka", marks=pytest.mark.kafka)])
+def anywhere(request: pytest.FixtureRequest) -> Run:
+    """Runs a command against the node, and against Apache Kafka where there is one."""
+    if request.param == "kafka":
+        return runner(request.getfixturevalue("kafka").bootstrap)
+    return runner(request.getfixturevalue("node"))
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 """The command as a whole: quick, lazy, helpful when mistyped."""
 
+import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -74,6 +76,30 @@ def test_an_unreachable_broker_is_told_in_one_line(args: tuple[str, ...]) -> Non
     assert shown.returncode == 1
     assert shown.stderr.startswith("ottla: no broker answers at 127.0.0.1:1 (connection refused). Is it running?")
     assert shown.stderr.count("\n") == 1 and shown.stdout == ""
+
+
+def test_a_server_that_never_answers_is_given_up_on_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        for args in (["topic", "list"], ["consume", "t"]):
+            begun = time.monotonic()
+            shown = run_ottla(*args, "-b", address, "--timeout", "0.5")
+            assert shown.returncode == 1 and time.monotonic() - begun < 5
+            assert address in shown.stderr and "within 0.5 s" in shown.stderr and shown.stderr.count("\n") == 1
+
+
+def test_a_mistyped_option_is_answered_with_the_right_one() -> None:
+    shown = CliRunner().invoke(cli, ["topic", "create", "t", "--partition", "3"])
+    assert shown.exit_code == 2
+    assert "--partitions" in shown.output
+
+
+def test_storage_commands_do_not_wait_for_what_they_do_not_need(tmp_path: Path) -> None:
+    assert not {name for name in modules_after("storage", "random-uuid") if name.startswith(("kio", "asyncio"))}
+    file = tmp_path / "server.properties"
+    file.write_text(f"process.roles=broker,controller\nnode.id=1\nlog.dirs={tmp_path}/a\n")
+    loaded = modules_after("storage", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", str(file))
+    assert "hypothesis.strategies" not in loaded
 
 
 def test_version() -> None:

@@ -1,15 +1,12 @@
-"""Addresses, NAME=VALUE and record formats."""
-
-from typing import Any, NamedTuple
+"""What is typed behind options: addresses, NAME=VALUE, units, times."""
 
 import click
 import pytest
 
-from ottla.cli.address import Address, Addresses
-from ottla.cli.consume import parse_start
+from ottla.cli.cluster import Address, Addresses
+from ottla.cli.config_names import plain_value
 from ottla.cli.name_value import NameValue
-from ottla.cli.produce import _split
-from ottla.cli.record_format import compile_format
+from ottla.cli.times import iso, parse_time
 
 
 @pytest.mark.parametrize(
@@ -45,79 +42,49 @@ def test_name_value_splits_at_the_first_equals_sign() -> None:
             NameValue().convert(wrong, None, None)
 
 
-class Message(NamedTuple):
-    """The part of confluent-kafka's message that is printed."""
+@pytest.mark.parametrize(
+    ("name", "typed", "meant"),
+    [
+        ("retention.ms", "7d", "604800000"),
+        ("retention.ms", "90 s", "90000"),
+        ("retention.ms", "-1", "-1"),
+        ("segment.bytes", "64MiB", "67108864"),
+        ("segment.bytes", "1g", "1073741824"),
+        ("segment.bytes", "64 parsecs", "64 parsecs"),
+        ("cleanup.policy", "1d", "1d"),
+    ],
+)
+def test_values_of_configs_may_have_units(name: str, typed: str, meant: str) -> None:
+    assert plain_value(name, typed) == meant
 
-    the_key: bytes | None = b"key"
-    the_value: bytes | None = b"value"
 
-    def key(self) -> bytes | None:
-        return self.the_key
-
-    def value(self) -> bytes | None:
-        return self.the_value
-
-    def topic(self) -> str:
-        return "t"
-
-    def partition(self) -> int:
-        return 3
-
-    def offset(self) -> int:
-        return 42
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 1234
-
-    def headers(self) -> list[tuple[str, Any]]:
-        return [("a", b"1"), ("b", None)]
+NOW = 1_763_200_000_000
 
 
 @pytest.mark.parametrize(
-    ("template", "printed"),
+    ("text", "ms"),
     [
-        (r"%s\n", b"value\n"),
-        (r"%t-%p@%o %T %k=%s\t%h", b"t-3@42 1234 key=value\ta=1,b=NULL"),
-        (r"100%% \\ %K %S", b"100% \\ 3 5"),
-        ("", b""),
-        ("ä%s", "ävalue".encode()),
+        ("now", NOW),
+        ("1763200000", NOW),
+        ("1763200000123", NOW + 123),
+        ("5m ago", NOW - 300_000),
+        ("1h 30m ago", NOW - 5_400_000),
+        ("2 days ago", NOW - 172_800_000),
+        ("1.5s ago", NOW - 1500),
+        ("2025-11-15T09:46:40Z", NOW),
+        ("2025-11-15T11:46:40.5+02:00", NOW + 500),
     ],
 )
-def test_a_record_is_printed_by_its_template(template: str, printed: bytes) -> None:
-    assert compile_format(template)(Message()) == printed
+def test_times_are_read(text: str, ms: int) -> None:
+    assert parse_time(text, NOW) == ms
 
 
-def test_nulls_are_empty_with_a_length_of_minus_one() -> None:
-    assert compile_format("%K:%k|%S:%s")(Message(None, None)) == b"-1:|-1:"
+@pytest.mark.parametrize("text", ["yesterday", "ago", "5 parsecs ago", "5m 3 ago", "2025-13-01", ""])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a"):
+        parse_time(text, NOW)
 
 
-def test_an_unknown_field_is_refused_with_those_there_are() -> None:
-    with pytest.raises(click.UsageError, match=r"%q is none of %k"):
-        compile_format("%q")
-
-
-@pytest.mark.parametrize(("text", "start"), [("beginning", "beginning"), ("end", "end"), ("5", 5), ("-3", -3)])
-def test_a_starting_point_is_read(text: str, start: int | str) -> None:
-    assert parse_start(text) == start
-
-
-def test_a_wrong_starting_point_is_refused() -> None:
-    with pytest.raises(click.UsageError, match="must be beginning, end or a number"):
-        parse_start("middle")
-
-
-@pytest.mark.parametrize(
-    ("record", "separator", "empty_is_null", "key_and_value"),
-    [
-        (b"v", None, False, (None, b"v")),
-        (b"k:v:w", ":", False, (b"k", b"v:w")),
-        (b"v", ":", False, (None, b"v")),
-        (b":v", ":", False, (b"", b"v")),
-        (b"k:", ":", True, (b"k", None)),
-        (b"", None, True, (None, None)),
-    ],
-)
-def test_a_line_is_split_into_key_and_value(
-    record: bytes, separator: str | None, empty_is_null: bool, key_and_value: tuple[bytes | None, bytes | None]
-) -> None:
-    assert _split(record, separator, empty_is_null) == key_and_value
+def test_times_are_printed_in_utc() -> None:
+    assert iso(NOW + 7) == "2025-11-15T09:46:40.007Z"
+    assert iso(1 << 62) == str(1 << 62)

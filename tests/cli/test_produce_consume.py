@@ -1,14 +1,18 @@
 """`ottla produce` and `ottla consume` against a running node."""
 
+import signal
+import subprocess
+from pathlib import Path
+
 import pytest
-from tests.cli.command import Run
+from tests.cli.command import OTTLA, Run, new_topic_name
 
 
 @pytest.fixture
 def topic(ottla: Run, request: pytest.FixtureRequest) -> str:
-    name = request.node.name.replace("[", "-").replace("]", "")[:100]
+    name = new_topic_name(request.node.name)
     assert ottla("topic", "create", name, "-p", "2").returncode == 0
-    return str(name)
+    return name
 
 
 def test_lines_are_written_and_read_back(ottla: Run, topic: str) -> None:
@@ -41,6 +45,74 @@ def test_reading_starts_and_ends_where_told(ottla: Run, topic: str) -> None:
     assert ottla("consume", topic, "-p", "0", "-e").stdout == ""  # from the end
 
 
+def test_reading_by_time(ottla: Run, topic: str) -> None:
+    lines = "".join(f'{{"payload":"{i}","ts":{1_700_000_000_000 + i * 1000},"partition":{i % 2}}}\n' for i in range(10))
+    assert ottla("produce", topic, "-J", stdin=lines).returncode == 0
+
+    def read(*args: str) -> list[str]:
+        done = ottla("consume", topic, *args)
+        assert done.returncode == 0, done.stderr
+        return sorted(done.stdout.split())
+
+    assert read("--from-time", "1700000007", "-e") == ["7", "8", "9"]
+    assert read("-o", "s@1700000002000", "-o", "e@1700000005000") == ["2", "3", "4"]
+    assert read("--from-beginning", "--until", "2023-11-14T22:13:22Z") == ["0", "1"]
+    assert read("--from-beginning", "--until", "5m ago") == [str(i) for i in range(10)]
+    assert read("--from-time", "5m ago", "-e") == []
+
+
+def test_several_topics_are_read_at_once(ottla: Run, topic: str) -> None:
+    ottla("topic", "create", f"{topic}2")
+    ottla("produce", topic, "a")
+    ottla("produce", f"{topic}2", "b")
+    read = ottla("consume", topic, f"{topic}2", "-o", "beginning", "-e", "-f", r"%t=%s\n").stdout
+    assert sorted(read.split()) == [f"{topic}2=b", f"{topic}=a"]
+
+
+def test_json_is_read_back_as_it_was_written(ottla: Run, topic: str) -> None:
+    lines = (
+        f'{{"topic":"{topic}","partition":0,"offset":0,"tstype":"create","ts":5,"headers":["h","x"],"key":"ä","payload":"v"}}\n'
+        f'{{"topic":"{topic}","partition":0,"offset":1,"tstype":"create","ts":6,"key":null,"payload":null}}\n'
+        f'{{"topic":"{topic}","partition":0,"offset":2,"tstype":"create","ts":7,"key":null,"payload":"/w==","payload_encoding":"base64"}}\n'
+    )
+    assert ottla("produce", topic, "--json", stdin=lines).returncode == 0
+    assert ottla("consume", topic, "--from-beginning", "-c", "3", "-J").stdout == lines
+
+
+def test_a_line_without_the_separator_stops_there(ottla: Run, topic: str) -> None:
+    refused = ottla("produce", topic, "-k", ":", stdin="a:1\nb:2\nc\nd:4\n")
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "ottla: line 3 has no ':' between key and value: 'c'. 2 records before it written, none after it.\n"
+    )
+    assert sorted(ottla("consume", topic, "-o", "beginning", "-e", "-f", "%k ").stdout.split()) == ["a", "b"]
+
+
+def test_tombstones_files_and_whole_inputs(ottla: Run, topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_text("one\ntwo\n")
+    assert (
+        ottla("produce", topic, "-p", "0", "-i", str(file), "--key", "k", "--timestamp", "1700000000").returncode == 0
+    )
+    assert ottla("produce", topic, "-p", "0", "--tombstone", "x", "y").returncode == 0
+    assert ottla("produce", topic, "-p", "0", "--whole", stdin="several\nlines\n").returncode == 0
+    read = ottla("consume", topic, "-p", "0", "-o", "0", "-n", "5", "-Z", "-f", "%k:%s:%T;").stdout.split(";")
+    assert read[:2] == ["k:one:1700000000000", "k:two:1700000000000"]
+    assert [record.rpartition(":")[0] for record in read[2:5]] == ["x:NULL", "y:NULL", "NULL:several\nlines\n"]
+
+
+def test_ctrl_c_ends_reading_without_a_word(ottla: Run, topic: str, node: str) -> None:
+    ottla("produce", topic, "x")
+    process = subprocess.Popen(
+        [*OTTLA, "consume", topic, "--from-beginning", "-b", node],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None and process.stdout.readline() == "x\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_every_kind_of_acknowledgement_works(ottla: Run, topic: str, acks: str) -> None:
     assert ottla("produce", topic, "x", "--acks", acks).returncode == 0
@@ -60,10 +132,6 @@ def test_what_cannot_be_done_is_told_in_one_line(ottla: Run, topic: str) -> None
 
 
 def test_a_reader_that_leaves_early_is_no_error(ottla: Run, topic: str, node: str) -> None:
-    import subprocess
-
-    from tests.cli.command import OTTLA
-
     ottla("produce", topic, stdin="".join(f"{i:0>500}\n" for i in range(2000)))
     command = f"{' '.join(OTTLA)} consume {topic} --from-beginning -e -b {node} | head -n 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)

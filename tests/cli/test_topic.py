@@ -1,11 +1,14 @@
 """`ottla topic` against a running node."""
 
+import json
+
 import pytest
+import yaml
 from tests.cli.command import Run
 
 
 def test_a_topic_is_created_listed_described_and_deleted(ottla: Run) -> None:
-    created = ottla("topic", "create", "life", "-p", "3", "-c", "retention.ms=1000", "-c", "cleanup.policy=compact")
+    created = ottla("topic", "create", "life", "-p", "3", "-c", "retention.ms=1s", "-c", "cleanup.policy=compact")
     assert (created.returncode, created.stderr) == (0, "Created topic life: 3 partitions, 1 replica.\n")
     assert "life" in ottla("topic", "list").stdout.splitlines()
 
@@ -18,6 +21,20 @@ def test_a_topic_is_created_listed_described_and_deleted(ottla: Run) -> None:
     deleted = ottla("topic", "delete", "life")
     assert (deleted.returncode, deleted.stderr) == (0, "Deleted topic life.\n")
     assert "life" not in ottla("topic", "list").stdout.splitlines()
+
+
+def test_lists_and_descriptions_come_as_json_and_yaml(ottla: Run) -> None:
+    ottla("topic", "create", "formats", "-p", "2", "-c", "retention.ms=1000")
+    ottla("produce", "formats", "a", "b", "-p", "1")
+    row = {"topic": "formats", "partitions": 2, "replicas": 1, "internal": False}
+    assert row in json.loads(ottla("topic", "list", "--output", "json").stdout)
+    assert row in yaml.safe_load(ottla("topic", "list", "--output", "yaml").stdout)
+    assert ottla("topic", "list", "--output", "table").stdout.startswith("TOPIC")
+
+    (told,) = json.loads(ottla("topic", "describe", "formats", "-O", "json").stdout)
+    assert told["configs"] == {"retention.ms": "1000"} and len(told["id"]) == 22
+    assert [(part["partition"], part["begins"], part["ends"]) for part in told["partitions"]] == [(0, 0, 0), (1, 0, 2)]
+    assert yaml.safe_load(ottla("topic", "describe", "formats", "-O", "yaml").stdout) == [told]
 
 
 def test_a_topic_that_is_there_is_not_created_again(ottla: Run) -> None:
@@ -43,6 +60,7 @@ def test_a_check_creates_nothing(ottla: Run) -> None:
         (["refused", "-p", "0"], "cannot create topic refused"),
         (["refused", "-r", "3"], "cannot create topic refused"),
         (["refused", "-c", "no.such=1"], "Unknown topic config name: no.such"),
+        (["refused", "-c", "retention.sm=1"], "Unknown topic config name: retention.sm; did you mean retention.ms"),
         (["refused", "-c", "retention.ms=x"], "Invalid value x for configuration retention.ms"),
     ],
 )
@@ -52,8 +70,42 @@ def test_what_the_broker_refuses_is_told_in_one_line(ottla: Run, args: list[str]
     assert message in refused.stderr and refused.stderr.count("\n") == 1
 
 
-def test_a_missing_topic_is_told(ottla: Run) -> None:
-    assert "topic nope: there is no such topic" in ottla("topic", "describe", "nope").stderr
+def test_a_missing_topic_is_told_with_one_that_is_like_it(ottla: Run) -> None:
+    assert "there is no topic zzz; `ottla topic list` shows" in ottla("topic", "describe", "zzz").stderr
+    ottla("topic", "create", "shipments")
+    for args in (["topic", "describe"], ["consume", "-e"]):
+        assert "did you mean shipments?" in ottla(*args, "shipmnets").stderr
     deleted = ottla("topic", "delete", "nope")
     assert deleted.returncode == 1
     assert "cannot delete topic nope: there is no such topic" in deleted.stderr
+
+
+def test_a_topic_is_cloned_with_its_records(ottla: Run) -> None:
+    ottla("topic", "create", "original", "-p", "3", "-c", "retention.ms=-1")
+    lines = "".join(
+        json.dumps(
+            {"key": f"k{i}", "payload": None if i == 4 else f"v{i}", "ts": 1000 + i, "partition": i % 3,
+             "headers": ["h", str(i)]}
+        ) + "\n"
+        for i in range(9)
+    )  # fmt: skip
+    assert ottla("produce", "original", "-J", stdin=lines).returncode == 0
+
+    done = ottla("topic", "clone", "original", "copy", "--data")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "Created topic copy: 3 partitions, 1 config set.\nCopied 9 records from original to copy.\n"
+
+    def content(topic: str) -> list[dict[str, object]]:
+        read = [
+            json.loads(line) for line in ottla("consume", topic, "--from-beginning", "-e", "-J").stdout.splitlines()
+        ]
+        return sorted(
+            ({**record, "topic": ""} for record in read), key=lambda record: (record["partition"], record["offset"])
+        )
+
+    assert content("copy") == content("original")
+    assert len(content("copy")) == 9
+    (told,) = json.loads(ottla("topic", "describe", "copy", "-O", "json").stdout)
+    assert told["configs"] == {"retention.ms": "-1"}
+    again = ottla("topic", "clone", "original", "copy")
+    assert again.returncode == 1 and "already there" in again.stderr

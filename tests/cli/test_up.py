@@ -60,9 +60,27 @@ def test_it_says_where_it_is_and_ctrl_c_stops_it_with_exit_code_0(data: Path) ->
         socket.create_connection(("127.0.0.1", port))
 
 
+@pytest.mark.parametrize("later_s", [0, 0.1, 0.2, 0.3])
+def test_ctrl_c_while_it_starts_is_an_orderly_end(data: Path, later_s: float) -> None:
+    process = subprocess.Popen(
+        [*OTTLA, "up", "--port", str(unused_port()), "--data", str(data)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 10
+    while not (data / "ottla.pid").exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    time.sleep(later_s)
+    os.killpg(process.pid, signal.SIGINT)
+    told, _ = process.communicate(timeout=30)
+    assert "Aborted" not in told and "Traceback" not in told
+    assert told.endswith(("Stopped before it had started.\n", "Stopped; the data stay.\n"))
+    assert not (data / "ottla.pid").exists()
+    assert process.returncode == 0
+
+
 def test_the_snippet_it_prints_works(data: Path) -> None:
     node = Foreground("--port", str(unused_port()), "--data", str(data))
-    snippet = node.text.partition("then in Python\n\n")[2]
+    snippet = node.text.partition("in Python:\n\n")[2]
     code = "\n".join(line.removeprefix("  ") for line in snippet.splitlines())
     done = subprocess.run([OTTLA[0], "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "b'world'\n", done.stderr

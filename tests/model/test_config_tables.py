@@ -14,15 +14,6 @@ DEFINITIONS = Path(__file__).parent / "data" / "kafka-4.3-config-definitions.jso
 KAFKA: list[dict[str, Any]] = [json.loads(line) for line in DEFINITIONS.read_text().splitlines()]
 TABLES = {"topic": TOPIC_CONFIGS, "broker": BROKER_CONFIGS}
 KNOWN = [row for row in KAFKA if row["name"] in TABLES[row["table"]]]
-NOT_YET = (
-    "ssl.",
-    "sasl.",
-    "remote.",
-    "delegation.token.",
-    "security.providers",
-    "principal.",
-    "connections.max.reauth",
-)
 
 
 def definition(row: dict[str, Any]) -> ConfigDef:
@@ -73,9 +64,9 @@ def test_all_topic_configs_are_there() -> None:
     assert {row["name"] for row in KAFKA if row["table"] == "topic"} == set(TOPIC_CONFIGS)
 
 
-def test_all_broker_configs_but_those_of_security_and_the_remote_tier_are_there() -> None:
+def test_all_broker_configs_are_there() -> None:
     missing = {row["name"] for row in KAFKA if row["table"] == "broker"} - set(BROKER_CONFIGS)
-    assert sorted(name for name in missing if not name.startswith(NOT_YET)) == []
+    assert missing == set()
 
 
 def test_nothing_is_there_that_kafka_does_not_have() -> None:

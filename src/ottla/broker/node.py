@@ -18,6 +18,7 @@ from ottla.broker.apis.registry import ALL
 from ottla.broker.auto_create import AutoCreate
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
+from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.known_partitions import KnownPartitions
 from ottla.broker.log_dirs import OpenedDirs, open_log_dirs
@@ -58,7 +59,7 @@ _DRAIN_SECONDS: Final = 2.0
 class Node:
     def __init__(self, env: Env, config: BrokerConfig) -> None:
         self.env = env
-        self.config = config
+        self.dynamic_config = DynamicConfig(config)
         self.authorizer: Authorizer = AllowAll()
         self.cluster_id = ""
         self.broker_epoch = -1
@@ -81,9 +82,15 @@ class Node:
     replicas: Replicas
     directories: Directories
     moves: Moves
+    raft: RaftNode
     _controller: LocalController
     _metadata_log: MetadataLog
     _connections: ConnectionSettings
+
+    @property
+    def config(self) -> BrokerConfig:
+        """What holds now: some of it can change while the node runs."""
+        return self.dynamic_config.current
 
     @property
     def image(self) -> MetadataImage:
@@ -125,11 +132,12 @@ class Node:
         env, config = self.env, self.config
         self._metadata_log = MetadataLog.open(env, config.metadata_log_dir, _metadata_log_config(config))
         raft = RaftNode(env, self._metadata_log.log.folder, self._metadata_log, config.node_id, (config.node_id,))
+        self.raft = raft
         raft.on_failed.append(self._metadata_failed)
         settings = ControllerSettings(
             self.cluster_id,
             env.random,
-            config_rules(config),
+            config_rules(lambda: self.config),
             config.num_partitions,
             config.default_replication_factor,
         )
@@ -139,6 +147,7 @@ class Node:
         self.auto_create = AutoCreate(self.controller)
         self.directories = Directories(self.controller, config.node_id, lambda: self.broker_epoch)
         await self._controller.start()
+        await self._controller.subscribe(self.dynamic_config.publish)
 
     def _metadata_failed(self, error: BaseException) -> None:
         """Without its metadata log a node must not serve: what it would acknowledge could not be kept."""
@@ -170,7 +179,11 @@ class Node:
         self.logs.on_dir_failed = self._log_dir_failed
 
         checkpointed = {key: offset for log_dir in dirs for key, offset in log_dir.high_watermarks.items()}
-        self.replicas = Replicas(self.env, self.config, self.logs, self.waiting, checkpointed, self.directories.assign)
+        self.replicas = Replicas(
+            self.env, self.dynamic_config, self.logs, self.waiting, checkpointed, self.directories.assign
+        )
+        self.dynamic_config.on_change(self.replicas.reconfigure)
+        self.dynamic_config.on_change(lambda _, now: self.logs.expire_producers_after(now.producer_id_expiration_ms))
         self.moves = Moves(self.env, self.logs, self.replicas, self.directories)
         self.logs.load(KnownPartitions(self.config, self.image, self.logs.folders()))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from ottla.broker.dynamic_config import DynamicConfig
 from ottla.env.breath import Breath
 from ottla.env.ports import Env
 from ottla.log.manager import LogManager
@@ -38,7 +39,7 @@ class Replicas:
     def __init__(
         self,
         env: Env,
-        config: BrokerConfig,
+        config: DynamicConfig,
         logs: LogManager,
         waiting: WaitingRoom,
         checkpointed: Mapping[TopicPartition, int],
@@ -49,6 +50,7 @@ class Replicas:
         self.image: MetadataImage = EMPTY_IMAGE
         self._env = env
         self._config = config
+        self._node_id = config.current.node_id
         self._logs = logs
         self._waiting = waiting
         self._checkpointed = checkpointed  # high watermarks from before the start
@@ -70,7 +72,7 @@ class Replicas:
         topic = self.image.topic(name)
         if topic is None or partition not in topic.partitions:
             return ErrorCode.unknown_topic_or_partition
-        if self._config.node_id in topic.partitions[partition].replicas:
+        if self._node_id in topic.partitions[partition].replicas:
             return ErrorCode.kafka_storage_error  # it should be here: its log dir is offline
         return ErrorCode.not_leader_or_follower
 
@@ -79,7 +81,7 @@ class Replicas:
         return found.high_watermark if found is not None else None
 
     def log_config_of(self, topic: str) -> LogConfig:
-        return log_config(self._config, self.image.topic_config(topic))
+        return log_config(self._config.current, self.image.topic_config(topic))
 
     # -- following the metadata
 
@@ -103,14 +105,26 @@ class Replicas:
                 if (partition := self.by_name.get((resource.name, number))) is not None:
                     partition.configure(self.log_config_of(resource.name))
 
+    async def reconfigure(self, before: BrokerConfig, now: BrokerConfig) -> None:
+        """What the brokers' configs give to topics that do not say otherwise has changed."""
+        if log_config(before) == log_config(now):
+            return
+        breath = Breath(self._env.clock)
+        for topic in list(self.image.topics.values()):
+            config = self.log_config_of(topic.name)
+            for number in topic.partitions:
+                if (partition := self.by_name.get((topic.name, number))) is not None:
+                    partition.configure(config)
+            await breath.take()
+
     def _place(self, topic_id: UUID, name: str, number: int, image: PartitionImage, *, is_new: bool) -> None:
         key = TopicPartition(name, number)
-        if self._config.node_id not in image.replicas:
+        if self._node_id not in image.replicas:
             self._remove(topic_id, key)
             return
         partition = self.by_id.get(PartitionKey(topic_id, number))
         if partition is None:
-            log = self._open(key, topic_id, image.directory_of(self._config.node_id), is_new)
+            log = self._open(key, topic_id, image.directory_of(self._node_id), is_new)
             if log is None:
                 return
             partition = self._add(key, topic_id, log)
@@ -149,12 +163,12 @@ class Replicas:
                 del self.by_id[partition.topic_id, key.partition]
                 self._waiting.touch(key)
                 told = self.image.partition(partition.topic_id, key.partition)
-                if told is not None and told.directory_of(self._config.node_id) != log_dir.id:
+                if told is not None and told.directory_of(self._node_id) != log_dir.id:
                     self._assign(partition.topic_id, key.partition, log_dir.id)
 
     def _add(self, key: TopicPartition, topic_id: UUID, log: PartitionLog) -> Partition:
         high_watermark = self._checkpointed.get(key, log.start_offset)
-        partition = Partition(self._env, self._config.node_id, key, topic_id, log, high_watermark)
+        partition = Partition(self._env, self._node_id, key, topic_id, log, high_watermark)
         partition.listeners.append(self)
         self.by_name[key] = partition
         self.by_id[topic_id, key.partition] = partition

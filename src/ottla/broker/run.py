@@ -30,7 +30,10 @@ def real_env() -> Env:
 
 
 def run(config: BrokerConfig, *, on_started: Callable[[str], None]) -> None:
-    """Returns after a clean stop (SIGINT, SIGTERM or SIGHUP). SIGUSR1 writes the loop's lag to the log."""
+    """Returns after a clean stop (SIGINT, SIGTERM or SIGHUP). SIGUSR1 writes the loop's lag to the log.
+
+    A signal while the node starts stops it as soon as it has: `on_started` is then not called.
+    """
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
@@ -67,7 +70,8 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 100)  # requests leave few cycles behind
-    on_started(node.address)
+    if not stop.is_set():
+        on_started(node.address)
     assert node.failed is not None
     ends: list[asyncio.Future[Any]] = [loop.create_task(stop.wait()), node.failed]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

@@ -8,6 +8,7 @@ import click
 
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import note
+from ottla.cli.running import BEFORE_START, CtrlC, run_node
 
 
 @click.command()
@@ -17,6 +18,8 @@ from ottla.cli.output import note
 @click.option("--set", "given", type=NameValue(), multiple=True, help="Overrides a line of the file; repeatable.")
 def command(file: Path, given: tuple[tuple[str, str], ...]) -> None:
     """Run a node as a server.properties file says. Its folders must have been formatted: `ottla storage format`."""
+    ctrl_c = CtrlC()
+
     from ottla.cli.format_dirs import check_formatted
     from ottla.cli.up import warn_unknown
     from ottla.model.config import broker_config, load_properties
@@ -28,6 +31,5 @@ def command(file: Path, given: tuple[tuple[str, str], ...]) -> None:
     warn_unknown(config)
     check_formatted(config, file)
 
-    from ottla.broker.run import run  # only now: what is wrong with the file is told faster without it
-
-    run(config, on_started=lambda address: note(f"Node {config.node_id} is up at {address}."))
+    if not run_node(config, lambda address: note(f"Node {config.node_id} is up at {address}."), ctrl_c):
+        note(BEFORE_START)

@@ -1,24 +1,27 @@
-"""What `produce` and `consume` share: librdkafka with its complaints turned into one sentence."""
+"""What commands that move records share: librdkafka with its complaints turned into one sentence."""
 
 from __future__ import annotations
 
 import logging
 import socket
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
-from ottla.cli.address import Address, unreachable
+from ottla.cli.cluster import Cluster
 from ottla.model.errors import OttlaError
 
-METADATA_WITHIN_S: Final = 5.0
+T = TypeVar("T")
 
 
-def settings(bootstrap: tuple[Address, ...], own: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    """`own` are properties of librdkafka that the user gives with -X."""
+def settings(cluster: Cluster, own: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """`own` are properties of librdkafka, the later ones winning: a command's, and what the user gives with -X."""
     return {
-        "bootstrap.servers": ",".join(map(str, bootstrap)),
+        "bootstrap.servers": ",".join(map(str, cluster.bootstrap)),
         "client.id": "ottla-cli",
         "logger": _silent_logger(),
         "error_cb": lambda error: None,  # shown where it matters: a delivery or a read that fails
+        **dict(cluster.properties),
         **dict(own),
     }
 
@@ -31,38 +34,77 @@ def _silent_logger() -> logging.Logger:
     return logger
 
 
-def check_reachable(bootstrap: tuple[Address, ...]) -> None:
+def make(kind: Callable[[dict[str, Any]], T], properties: dict[str, Any]) -> T:
+    """A Producer or Consumer; OttlaError for a property that librdkafka refuses."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return kind(properties)
+    except (KafkaException, ValueError, TypeError) as error:
+        raise client_error(error) from None
+
+
+@contextmanager
+def told_in_a_line() -> Iterator[None]:
+    """What librdkafka raises becomes an error for people."""
+    from confluent_kafka import KafkaException
+
+    try:
+        yield
+    except KafkaException as error:
+        raise client_error(error) from None
+
+
+def client_error(error: Exception) -> OttlaError:
+    inner = error.args[0] if error.args else error
+    return OttlaError(inner.str() if hasattr(inner, "str") else str(inner))
+
+
+def check_reachable(cluster: Cluster) -> None:
     """librdkafka goes on trying in silence; a person wants to know at once that nobody listens."""
     reason = ""
-    for address in bootstrap:
+    for address in cluster.bootstrap:
         try:
-            socket.create_connection(address, timeout=METADATA_WITHIN_S).close()
+            socket.create_connection(address, timeout=min(cluster.timeout_s, 5.0)).close()
             return
         except ConnectionRefusedError:
             reason = "connection refused"
         except OSError as error:
             reason = error.strerror or "no answer in time"
-    raise OttlaError(unreachable(bootstrap, reason))
+    raise OttlaError(cluster.unreachable(reason))
 
 
-def partitions_of(client: Any, topic: str, bootstrap: tuple[Address, ...]) -> list[int]:
+def partitions_of(client: Any, topic: str, cluster: Cluster) -> list[int]:
     """The partitions of a topic; none if it is not there yet. OttlaError if nobody answers."""
-    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka import KafkaError
 
-    check_reachable(bootstrap)
-    try:
-        found = client.list_topics(topic, timeout=METADATA_WITHIN_S).topics[topic]
-    except KafkaException as error:
-        if error.args[0].code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
-            raise OttlaError(unreachable(bootstrap)) from None
-        raise OttlaError(f"topic {topic}: {error.args[0].str()}") from None
+    found = _metadata(client, topic, cluster).topics[topic]
     missing = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
     if found.error is not None and found.error.code() not in missing:
         raise OttlaError(f"topic {topic}: {found.error.str()}")
     return sorted(found.partitions)
 
 
-def client_error(error: Exception) -> OttlaError:
-    """A refused property (-X) or anything else that librdkafka raises, told in its words."""
-    inner = error.args[0] if error.args else error
-    return OttlaError(inner.str() if hasattr(inner, "str") else str(inner))
+def chosen_partitions(client: Any, topic: str, only: Sequence[int], cluster: Cluster) -> list[int]:
+    """The wanted partitions, all if none are; OttlaError if there is no such topic or partition."""
+    there = partitions_of(client, topic, cluster)
+    if not there:
+        from ottla.cli.groups import did_you_mean
+
+        hint = did_you_mean(topic, _metadata(client, None, cluster).topics)
+        raise OttlaError(f"topic {topic} is not there{hint or f'; `ottla topic create {topic}` makes it'}")
+    missing = sorted(set(only) - set(there))
+    if missing:
+        raise OttlaError(f"topic {topic} has no partition {missing[0]}, only 0 to {there[-1]}")
+    return sorted(set(only)) or there
+
+
+def _metadata(client: Any, topic: str | None, cluster: Cluster) -> Any:
+    from confluent_kafka import KafkaError, KafkaException
+
+    try:
+        return client.list_topics(*(() if topic is None else (topic,)), timeout=cluster.timeout_s)
+    except KafkaException as error:
+        if error.args[0].code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
+            raise OttlaError(cluster.unreachable(f"no answer within {cluster.timeout_s:g} s")) from None
+        raise client_error(error) from None

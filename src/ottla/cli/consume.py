@@ -1,68 +1,103 @@
-"""`ottla consume`: records of a topic, by assignment (no group), in a format of one's choice."""
+"""`ottla consume`: records of topics, by assignment (no group), in a format of one's choice."""
 
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
 
-from ottla.cli.address import Address, bootstrap_option
+from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.completing import topic_names
 from ottla.cli.name_value import NameValue
+from ottla.cli.output import count as counted
 from ottla.cli.output import note
-from ottla.cli.record_format import DEFAULT_FORMAT, compile_format
+from ottla.cli.record_format import DEFAULT_FORMAT, Formatter, compile_format, json_formatter
+from ottla.cli.times import Time
 
-BATCH: Final = 500
+BATCH: Final = 1000
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topic_names)
 @click.option("--from-beginning", is_flag=True, help="Start with the oldest record; the same as -o beginning.")
 @click.option(
-    "-o", "--offset", metavar="OFFSET", help="Where to start: beginning, end (the default), N, or -N before the end."
-)
-@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many records.")
+    "-o", "--offset", "offsets", metavar="OFFSET", multiple=True,
+    help="Where to start: beginning, end (the default), stored (of the group), N, -N before the end, s@TIME; or where "
+    "to end: e@TIME.",
+)  # fmt: skip
+@click.option("--from-time", "from_ms", type=Time(), help="Start with the first record at or after this time.")
+@click.option("--until", "until_ms", type=Time(), help="End before the first record at or after this time.")
+@click.option("-n", "-c", "--count", type=click.IntRange(min=1), help="End after so many records.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="End when the last record there is has been read.")
 @click.option("-p", "--partition", "only", type=click.IntRange(min=0), multiple=True, help="Only these; repeatable.")
 @click.option(
     "-f", "--format", "template", default=DEFAULT_FORMAT, show_default=True,
-    help="%k key, %s value, %t topic, %p partition, %o offset, %T timestamp, %h headers; \\n, \\t.",
+    help="%k key, %s value, %K and %S their lengths, %t topic, %p partition, %o offset, %T timestamp, %h headers, %R "
+    "length of the value in four bytes; \\n, \\t, \\xXX.",
 )  # fmt: skip
+@click.option("-J", "--json", "as_json", is_flag=True, help="A line of JSON for each record; `produce -J` reads it.")
+@click.option("-Z", "--show-null", is_flag=True, help="Print NULL for a key or value that is null.")
+@click.option("-q", "--quiet", is_flag=True, help="No remarks.")
+@click.option("-g", "--group", help="Whose stored offsets `-o stored` means. Nothing is committed.")
 @click.option("-X", "own", type=NameValue(), multiple=True, help="Any other property of librdkafka; repeatable.")
-@bootstrap_option
+@cluster_options
 def command(
-    topic: str,
+    topics: tuple[str, ...],
     from_beginning: bool,
-    offset: str | None,
+    offsets: tuple[str, ...],
+    from_ms: int | None,
+    until_ms: int | None,
     count: int | None,
     exit_at_end: bool,
     only: tuple[int, ...],
     template: str,
+    as_json: bool,
+    show_null: bool,
+    quiet: bool,
+    group: str | None,
     own: tuple[tuple[str, str], ...],
-    bootstrap: tuple[Address, ...],
+    cluster: Cluster,
 ) -> None:
-    """Read the records of TOPIC and print them, by default each value on a line."""
-    from confluent_kafka import Consumer, KafkaException
+    """Read the records of topics and print them, by default each value on a line.
+
+    A TIME is 2026-11-15T12:00 (local; +02:00 or Z for a zone), seconds or milliseconds since 1970, or `5m ago`.
+    """
+    from ottla.cli.reading_range import parse_range
+
+    if from_beginning and offsets:
+        raise click.UsageError("--from-beginning and -o exclude each other")
+    starts = ("beginning",) if from_beginning else offsets
+    wanted = parse_range(starts, from_ms, until_ms, int(time.time() * 1000))
+    if wanted.start == "stored" and group is None:
+        raise click.UsageError("-o stored needs --group: whose offsets are meant?")
+    formatter = json_formatter() if as_json else compile_format(template, null="NULL" if show_null else "")
+
+    from confluent_kafka import Consumer
 
     from ottla.cli import client
+    from ottla.cli.reading_range import first_offsets
 
-    if from_beginning and offset is not None:
-        raise click.UsageError("--from-beginning and -o exclude each other")
-    start = parse_start("beginning" if from_beginning else offset or "end")
-    formatter = compile_format(template)
-    always = [("group.id", "ottla-cli"), ("enable.auto.commit", "false"), ("enable.partition.eof", "true")]
-    if exit_at_end:  # the end is known only when a fetch comes back empty
+    always = [("group.id", group or "ottla-cli"), ("enable.auto.commit", "false"), ("enable.partition.eof", "true")]
+    if exit_at_end or wanted.until_ms is not None:  # the end is known only when a fetch comes back empty
         always.append(("fetch.wait.max.ms", "20"))
-    properties = client.settings(bootstrap, (*always, *own))
+    client.check_reachable(cluster)
+    consumer = client.make(Consumer, client.settings(cluster, (*always, *own)))
+    reader = _Reader(consumer, formatter, wanted.until_ms, count, exit_at_end, cluster.timeout_s)
     try:
-        consumer = Consumer(properties)
-    except (KafkaException, ValueError, TypeError) as error:
-        raise client.client_error(error) from None
-    try:
-        _assign(consumer, topic, _chosen(consumer, topic, only, bootstrap), start)
-        _copy(consumer, formatter, count, exit_at_end)
-    except KafkaException as error:
-        raise client.client_error(error) from None
+        with client.told_in_a_line():
+            partitions = [
+                (topic, partition)
+                for topic in dict.fromkeys(topics)
+                for partition in client.chosen_partitions(consumer, topic, only, cluster)
+            ]
+            consumer.assign(first_offsets(consumer, partitions, wanted, cluster.timeout_s))
+            if not quiet and sys.stdout.isatty() and wanted.start == "end" and wanted.from_ms is None:
+                names = ", ".join(dict.fromkeys(topics))
+                note(f"Waiting for new records of {names}; Ctrl-C ends, --from-beginning shows the old ones.")
+            reader.copy(partitions)
     except KeyboardInterrupt:
         pass
     except BrokenPipeError:
@@ -72,67 +107,73 @@ def command(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     finally:
         consumer.close()
+    if not quiet and sys.stdout.isatty():
+        note(f"{counted(reader.printed, 'record')}.")
 
 
-def parse_start(text: str) -> int | str:
-    """beginning, end, or a number; a negative one counts from the end."""
-    if text in ("beginning", "end"):
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise click.UsageError(f"-o {text}: must be beginning, end or a number") from None
+class _Reader:
+    """Copies records to standard output until what ends it has happened in every partition."""
 
+    def __init__(
+        self,
+        consumer: Any,
+        formatter: Formatter,
+        until_ms: int | None,
+        count: int | None,
+        exit_at_end: bool,
+        timeout_s: float,
+    ) -> None:
+        self.printed = 0
+        self._consumer = consumer
+        self._formatter = formatter
+        self._until_ms = until_ms
+        self._count = count
+        self._exit_at_end = exit_at_end
+        self._timeout_s = timeout_s
+        self._ends: dict[tuple[str, int], int] | None = None  # known once the time to end at is over
+        self._read_to: dict[tuple[str, int], int] = {}
+        self._at_end: set[tuple[str, int]] = set()
 
-def _chosen(consumer: Any, topic: str, only: tuple[int, ...], bootstrap: tuple[Address, ...]) -> list[int]:
-    from ottla.cli import client
-    from ottla.model.errors import OttlaError
+    def copy(self, partitions: Sequence[tuple[str, int]]) -> None:
+        out = sys.stdout.buffer
+        while self._count is None or self.printed < self._count:
+            self._find_ends(partitions)
+            batch = BATCH if self._count is None else min(BATCH, self._count - self.printed)
+            for message in self._consumer.consume(batch, timeout=0.2):
+                line = self._take(message)
+                if line is not None:
+                    out.write(line)
+                    self.printed += 1
+            out.flush()
+            if self._ended(partitions):
+                return
 
-    there = client.partitions_of(consumer, topic, bootstrap)
-    if not there:
-        raise OttlaError(f"topic {topic} is not there; `ottla topic create {topic}` makes it")
-    missing = sorted(set(only) - set(there))
-    if missing:
-        raise OttlaError(f"topic {topic} has no partition {missing[0]}, only 0 to {there[-1]}")
-    return sorted(set(only)) or there
+    def _find_ends(self, partitions: Sequence[tuple[str, int]]) -> None:
+        if self._until_ms is not None and self._ends is None and time.time() * 1000 >= self._until_ms:
+            from ottla.cli.reading_range import end_offsets
 
+            self._ends = end_offsets(self._consumer, partitions, self._until_ms, self._timeout_s)
 
-def _assign(consumer: Any, topic: str, partitions: list[int], start: int | str) -> None:
-    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+    def _take(self, message: Any) -> bytes | None:
+        partition = (message.topic(), message.partition())
+        error = message.error()
+        if error is None:
+            self._read_to[partition] = message.offset() + 1
+            if self._ends is not None and message.offset() >= self._ends[partition]:
+                return None
+            return self._formatter(message)
+        from confluent_kafka import KafkaError, KafkaException
 
-    def first(partition: int) -> int:
-        if start == "beginning":
-            return int(OFFSET_BEGINNING)
-        if start == "end":
-            return int(OFFSET_END)
-        assert isinstance(start, int)
-        if start >= 0:
-            return start
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-        return int(max(low, high + start))
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._at_end.add(partition)
+            self._read_to[partition] = max(message.offset(), self._read_to.get(partition, 0))
+        elif not error.retriable():
+            raise KafkaException(error)
+        return None
 
-    consumer.assign([TopicPartition(topic, partition, first(partition)) for partition in partitions])
-    if sys.stdout.isatty() and start == "end":
-        note(f"Waiting for new records of {topic}; Ctrl-C ends, --from-beginning shows the old ones.")
-
-
-def _copy(consumer: Any, formatter: Any, count: int | None, exit_at_end: bool) -> None:
-    from confluent_kafka import KafkaError, KafkaException
-
-    out = sys.stdout.buffer
-    left = count
-    reading = {part.partition for part in consumer.assignment()}
-    while left is None or left > 0:
-        messages = consumer.consume(BATCH if left is None else min(BATCH, left), timeout=0.2)
-        for message in messages:
-            error = message.error()
-            if error is None:
-                out.write(formatter(message))
-                left = None if left is None else left - 1
-            elif error.code() == KafkaError._PARTITION_EOF:
-                reading.discard(message.partition())
-            elif not error.retriable():
-                raise KafkaException(error)
-        out.flush()
-        if exit_at_end and not reading:
-            return
+    def _ended(self, partitions: Sequence[tuple[str, int]]) -> bool:
+        return all(
+            (self._exit_at_end and part in self._at_end)
+            or (self._ends is not None and self._read_to.get(part, -1) >= self._ends[part])
+            for part in partitions
+        )

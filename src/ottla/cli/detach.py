@@ -13,7 +13,7 @@ from ottla.model.errors import OttlaError
 LOG_NAME: Final = "ottla.log"
 
 
-def start_detached(folder: Path, node: Callable[[Callable[[str], None]], None]) -> tuple[int, str]:
+def start_detached(folder: Path, node: Callable[[Callable[[str], None]], object]) -> tuple[int, str]:
     """Runs `node` in a process of its own session and waits until it calls what it is given, with its address.
 
     Gives pid and address. OttlaError with the end of its log if it ends before that. Must be called before anything
@@ -50,7 +50,7 @@ def _be_a_daemon(log: Path) -> None:
     os.close(out)
 
 
-def _child(node: Callable[[Callable[[str], None]], None], ready: int) -> None:
+def _child(node: Callable[[Callable[[str], None]], object], ready: int) -> None:
     """Never returns: what the caller's stack would do afterwards is the parent's business."""
 
     def started(address: str) -> None:

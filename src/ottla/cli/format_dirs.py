@@ -10,13 +10,10 @@ from ottla.env.disk import PosixDisk
 from ottla.env.randomness import SeededRandom
 from ottla.metadata import bootstrap, meta_properties
 from ottla.metadata.controller.features import LATEST_METADATA_VERSION, bootstrap_records
-from ottla.metadata.meta_properties import Damaged, MetaProperties, parse_uuid, uuid_text
+from ottla.metadata.meta_properties import Damaged, MetaProperties
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import OttlaError
-
-
-def random_id() -> str:
-    return uuid_text(meta_properties.random_uuid(SeededRandom(random.SystemRandom())))
+from ottla.model.ids import parse_uuid, random_uuid, uuid_text
 
 
 def folders(config: BrokerConfig) -> tuple[str, ...]:
@@ -48,7 +45,7 @@ def format_folders(config: BrokerConfig, cluster_id: str, *, ignore_formatted: b
             if folder == config.metadata_log_dir:
                 bootstrap.store(disk, folder, bootstrap_records(), LATEST_METADATA_VERSION, now_ms)
             # the last file: a folder without it counts as blank, so a format that was cut off is done again
-            meta = MetaProperties(cluster_id, config.node_id, meta_properties.random_uuid(source))
+            meta = MetaProperties(cluster_id, config.node_id, random_uuid(source))
             meta_properties.store(disk, folder, meta, now_ms)
     except OSError as error:
         raise OttlaError(f"cannot format {folder}: {error.strerror}") from error
@@ -59,7 +56,9 @@ def format_if_new(config: BrokerConfig) -> None:
     """For `ottla up`: a first start gets a cluster of its own, a new disk joins the one that is there."""
     found = (meta for folder in folders(config) if not isinstance(meta := _look(folder), Exception))
     cluster_id = next((meta.cluster_id for meta in found if meta is not None), None)
-    format_folders(config, cluster_id or random_id(), ignore_formatted=True)
+    format_folders(
+        config, cluster_id or uuid_text(random_uuid(SeededRandom(random.SystemRandom()))), ignore_formatted=True
+    )
 
 
 def check_formatted(config: BrokerConfig, file: Path) -> None:

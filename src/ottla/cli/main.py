@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
-from importlib import import_module
 from typing import Any, Final
 
 import click
 
 from ottla import __version__
+from ottla.cli.groups import LazyGroup
 
 COMMANDS: Final = {
     # name: (module, what --help says without importing it)
@@ -17,56 +16,36 @@ COMMANDS: Final = {
     "down": ("ottla.cli.down", "Stop the node of a data folder."),
     "broker": ("ottla.cli.broker", "Run a node as a server.properties file says."),
     "storage": ("ottla.cli.storage", "Prepare the folders of a node."),
-    "topic": ("ottla.cli.topic", "Create, list, describe and delete topics."),
-    "produce": ("ottla.cli.produce", "Write records to a topic, from arguments or lines of input."),
-    "consume": ("ottla.cli.consume", "Read records of a topic."),
+    "topic": ("ottla.cli.topic", "Create, list, describe, change, empty, copy and delete topics."),
+    "config": ("ottla.cli.config", "Show, change and explain configs."),
+    "produce": ("ottla.cli.produce", "Write records to a topic, from arguments, lines or files."),
+    "consume": ("ottla.cli.consume", "Read records of topics."),
+    "profile": ("ottla.cli.profile", "Keep addresses of clusters under names."),
+    "completion": ("ottla.cli.completion", "Print the script that completes commands in a shell."),
 }
 
-
-class SuggestingGroup(click.Group):
-    """A mistyped command is answered with the ones that look like it."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
-        if args[0] not in known and not args[0].startswith("-"):
-            close = get_close_matches(args[0], known, n=2, cutoff=0.5)
-            hint = f"; did you mean {' or '.join(close)}?" if close else "."
-            ctx.fail(f"There is no command {args[0]!r}{hint}")
-        return super().resolve_command(ctx, args)
-
-
-class LazyGroup(SuggestingGroup):
-    """The commands of COMMANDS; a command is the attribute `command` of its module."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command = import_module(COMMANDS[cmd_name][0]).command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-
+INTERRUPTED: Final = 130  # 128 + SIGINT, as shells have it
 SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
-@click.group(cls=LazyGroup, context_settings=SETTINGS)
+@click.command(cls=LazyGroup, commands=COMMANDS, context_settings=SETTINGS)
 @click.version_option(__version__, "-V", "--version", message="ottla %(version)s")
 def cli() -> None:
     """Kafka in Python: a broker that any Kafka client works with, and the tools around it."""
 
 
 def main() -> None:
+    # kio builds test strategies when hypothesis can be imported; no command has a use for them
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]  # None makes an import fail
     try:
-        cli(prog_name="ottla")
+        sys.exit(cli.main(prog_name="ottla", standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt) as end:
+        refused = isinstance(end, click.Abort) and not isinstance(end.__context__, KeyboardInterrupt)
+        click.echo("ottla: nothing was done" if refused else "ottla: interrupted", err=True)
+        sys.exit(1 if refused else INTERRUPTED)
     except Exception as error:
         # imported only now: the module brings Kafka's error codes along, which `ottla --help` does not need
         from ottla.model.errors import OttlaError

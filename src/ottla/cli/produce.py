@@ -1,111 +1,198 @@
-"""`ottla produce`: records from arguments or lines of input, placed on partitions as Java clients do."""
+"""`ottla produce`: records from arguments, lines or files, placed on partitions as Java clients do."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.cli.address import Address, bootstrap_option
+from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.completing import topic_names
 from ottla.cli.name_value import NameValue
-from ottla.cli.output import note
+from ottla.cli.output import count, note
+from ottla.cli.times import Time
+
+if TYPE_CHECKING:
+    from ottla.cli.input_records import NewRecord
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+STALLED_S: Final = 60.0
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("values", nargs=-1, metavar="[VALUE]...")
-@click.option("-k", "--key-separator", metavar="TEXT", help="What stands between key and value in each record.")
+@click.option(
+    "-k", "-K", "--key-separator", metavar="TEXT",
+    help="What stands between key and value in each record. One without it is an error.",
+)  # fmt: skip
+@click.option("--key", help="The key of all records.")
 @click.option("-H", "--header", "headers", type=NameValue(), multiple=True, help="A header of all records; repeatable.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), help="Write to this partition, whatever the key.")
+@click.option(
+    "-i", "--input", "files", metavar="FILE", multiple=True, help="Read lines of a file; repeatable. - is stdin."
+)
+@click.option("-D", "--delimiter", default="\\n", show_default=True, help="What ends a record of the input.")
+@click.option("--whole", is_flag=True, help="A file, or the input, is one record.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="Each line is a JSON object, as `consume -J` prints them.")
 @click.option("-Z", "--empty-is-null", is_flag=True, help="An empty value is null: a tombstone. An empty key is null.")
+@click.option("--null-marker", metavar="TEXT", help="A key or value that is this text is null.")
+@click.option("--tombstone", is_flag=True, help="Each VALUE or line is a key; the value is null.")
+@click.option("--timestamp", type=Time(), help="The time of all records. By default when they are read.")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
 @click.option("-z", "--compression", type=click.Choice(CODECS), default="none", show_default=True)
+@click.option("-q", "--quiet", is_flag=True, help="No remarks.")
 @click.option("-X", "own", type=NameValue(), multiple=True, help="Any other property of librdkafka; repeatable.")
-@bootstrap_option
+@cluster_options
 def command(
     topic: str,
     values: tuple[str, ...],
     key_separator: str | None,
+    key: str | None,
     headers: tuple[tuple[str, str], ...],
     partition: int | None,
+    files: tuple[str, ...],
+    delimiter: str,
+    whole: bool,
+    as_json: bool,
     empty_is_null: bool,
+    null_marker: str | None,
+    tombstone: bool,
+    timestamp: int | None,
     acks: str,
     compression: str,
+    quiet: bool,
     own: tuple[tuple[str, str], ...],
-    bootstrap: tuple[Address, ...],
+    cluster: Cluster,
 ) -> None:
-    """Write records to TOPIC: each VALUE, or each line of input if none is given."""
-    from confluent_kafka import KafkaException, Producer
-
-    from ottla.cli import client
+    """Write records to TOPIC: each VALUE, or each line of the input if none is given."""
+    from ottla.cli.input_records import Splitting, inputs, json_records, split_records
+    from ottla.cli.record_format import unescape
     from ottla.model.errors import OttlaError
 
-    properties = client.settings(
-        bootstrap,
-        (("acks", acks), ("compression.type", compression), ("partitioner", "murmur2_random"), *own),
+    splits = [name for name, given in (("--key-separator", key_separator), ("--tombstone", tombstone)) if given]
+    if len(splits) + (key is not None) > 1 or (as_json and (splits or key is not None)):
+        raise click.UsageError("--key-separator, --key, --tombstone and --json exclude each other")
+    found = inputs(values, files, unescape(delimiter) or b"\n", whole=whole)
+    how = Splitting(
+        unescape(key_separator) if key_separator else None,
+        None if key is None else key.encode(),
+        tombstone,
+        empty_is_null,
+        None if null_marker is None else null_marker.encode(),
     )
-    try:
-        producer = Producer(properties)
-    except (KafkaException, ValueError, TypeError) as error:
-        raise client.client_error(error) from None
-    client.partitions_of(producer, topic, bootstrap)  # asks for the topic, which may create it
-    failures: list[str] = []
-    written = 0
+    records = json_records(found) if as_json else split_records(found, how)
+    common = tuple((name, value.encode()) for name, value in headers)
 
-    def delivered(error: Any, message: Any) -> None:
-        nonlocal written
-        if error is None:
-            written += 1
-        else:
-            failures.append(error.str())
+    from confluent_kafka import Producer
 
-    more: dict[str, Any] = {} if partition is None else {"partition": partition}
-    if headers:
-        more["headers"] = [(name, value.encode()) for name, value in headers]
+    from ottla.cli import client
+
+    properties = client.settings(
+        cluster, (("acks", acks), ("compression.type", compression), ("partitioner", "murmur2_random"), *own)
+    )
+    producer = client.make(Producer, properties)
+    client.check_reachable(cluster)
+    client.partitions_of(producer, topic, cluster)  # asks for the topic, which may create it
+    writer = _Writer(producer, topic, quiet=quiet or sys.stdin.isatty())
     try:
-        for record in _records(values):
-            key, value = _split(record, key_separator, empty_is_null)
-            while True:
-                try:
-                    producer.produce(topic, value, key, on_delivery=delivered, **more)
-                    break
-                except BufferError:  # the queue is full: let it drain
-                    producer.poll(0.1)
-                except KafkaException as error:
-                    raise client.client_error(error) from None
-            producer.poll(0)
+        writer.write(_with(records, common, partition, timestamp))
     except KeyboardInterrupt:
         pass  # what was read so far is still delivered
-    left = producer.flush(60)
-    if failures or left:
-        reason = failures[0] if failures else "the broker does not answer"
-        raise OttlaError(f"{len(failures) + left} records were not written to {topic}: {reason}")
-    if sys.stderr.isatty():
-        note(f"{written} record{'' if written == 1 else 's'} written to {topic}.")
+    except OttlaError as error:
+        writer.finish()
+        raise OttlaError(f"{error}. {count(writer.written, 'record')} before it written, none after it.") from None
+    writer.finish()
+    writer.check()
+    if sys.stderr.isatty() and not quiet:
+        note(f"{count(writer.written, 'record')} written to {topic}.")
 
 
-def _records(values: tuple[str, ...]) -> Iterator[bytes]:
-    if values:
-        yield from (value.encode("utf-8", "surrogateescape") for value in values)
-        return
-    if sys.stdin.isatty():
-        note("One record a line; Ctrl-D ends.")
-    for line in sys.stdin.buffer:
-        yield line.rstrip(b"\n").removesuffix(b"\r")
+def _with(
+    records: Iterator[NewRecord],
+    headers: tuple[tuple[str, bytes], ...],
+    partition: int | None,
+    timestamp: int | None,
+) -> Iterator[NewRecord]:
+    """What options say for all records."""
+    for record in records:
+        yield record._replace(
+            headers=(*record.headers, *headers),
+            partition=record.partition if partition is None else partition,
+            timestamp=record.timestamp if timestamp is None else timestamp,
+        )
 
 
-def _split(record: bytes, separator: str | None, empty_is_null: bool) -> tuple[bytes | None, bytes | None]:
-    """Key and value; without a separator in it, the record has no key."""
-    key: bytes | None = None
-    value: bytes | None = record
-    if separator:
-        before, found, after = record.partition(separator.encode())
-        if found:
-            key, value = before, after
-    if empty_is_null:
-        return key or None, value or None
-    return key, value
+class _Writer:
+    def __init__(self, producer: Any, topic: str, *, quiet: bool) -> None:
+        from ottla.cli.progress import Progress
+
+        self.written = 0
+        self._producer = producer
+        self._topic = topic
+        self._failures: dict[str, int] = {}
+        self._progress = Progress(shown=not quiet)
+        self._unsent = 0
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.written += 1
+        else:
+            reason = error.str()
+            self._failures[reason] = self._failures.get(reason, 0) + 1
+
+    def write(self, records: Iterator[NewRecord]) -> None:
+        from confluent_kafka import KafkaException
+
+        from ottla.cli.client import client_error
+
+        produce, poll = self._producer.produce, self._producer.poll
+        for record in records:
+            more: dict[str, Any] = {}
+            if record.headers:
+                more["headers"] = list(record.headers)
+            if record.partition is not None:
+                more["partition"] = record.partition
+            if record.timestamp is not None:
+                more["timestamp"] = record.timestamp
+            while True:
+                try:
+                    produce(self._topic, record.value, record.key, on_delivery=self._delivered, **more)
+                    break
+                except BufferError:
+                    poll(0.1)
+                except KafkaException as error:
+                    raise client_error(error) from None
+            poll(0)
+            self._progress.tick(self.written)
+            if self._failures:
+                return
+
+    def finish(self) -> None:
+        """Waits for what was handed over, as long as something goes on; Ctrl-C gives up on it."""
+        last, since = self.written, time.monotonic()
+        try:
+            while (left := self._producer.flush(0.2)) and not self._failures:
+                self._progress.tick(self.written)
+                if self.written > last:
+                    last, since = self.written, time.monotonic()
+                elif time.monotonic() - since > STALLED_S:
+                    break
+        except KeyboardInterrupt:
+            left = len(self._producer)
+        self._unsent = left
+        self._progress.end()
+
+    def check(self) -> None:
+        from ottla.model.errors import OttlaError
+
+        failed = sum(self._failures.values()) + self._unsent
+        if failed:
+            reason = next(iter(self._failures), "no answer in time, or interrupted")
+            raise OttlaError(
+                f"{count(failed, 'record')} {'was' if failed == 1 else 'were'} not written to {self._topic}: {reason}"
+                + (f" ({self.written} were)" if self.written else "")
+            )

@@ -1,4 +1,4 @@
-"""How a record is printed: a template as kcat has it, compiled once."""
+"""How a record is printed: a template as kcat has it, compiled once, or a line of JSON."""
 
 from __future__ import annotations
 
@@ -11,9 +11,25 @@ import click
 DEFAULT_FORMAT: Final = r"%s\n"
 
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
-_PIECE: Final = re.compile(r"%(.?)|\\(.?)|[^%\\]+", re.DOTALL)
+_PIECE: Final = re.compile(r"%(.?)|\\x([0-9A-Fa-f]{2})|\\(.?)|[^%\\]+", re.DOTALL)
+_TIMESTAMP_TYPES: Final = {1: "create", 2: "logappend"}
 
 Part = Callable[[Any], bytes]
+Formatter = Callable[[Any], bytes]
+
+
+def unescape(text: str) -> bytes:
+    r"""A separator as it is typed: \t, \n, \x01."""
+    return b"".join(_literal(piece) or b"%" + (piece.group(1) or "").encode() for piece in _PIECE.finditer(text))
+
+
+def _literal(piece: re.Match[str]) -> bytes | None:
+    field, code, escape = piece.groups()
+    if field is not None:
+        return None
+    if code is not None:
+        return bytes.fromhex(code)
+    return _ESCAPES.get(escape, escape.encode()) if escape is not None else piece.group().encode()
 
 
 def _headers(message: Any) -> bytes:
@@ -21,30 +37,79 @@ def _headers(message: Any) -> bytes:
     return b",".join(name.encode() + b"=" + (b"NULL" if value is None else value) for name, value in pairs)
 
 
-_FIELDS: Final[dict[str, Part]] = {
-    "k": lambda message: message.key() or b"",
-    "K": lambda message: str(-1 if message.key() is None else len(message.key())).encode(),
-    "s": lambda message: message.value() or b"",
-    "S": lambda message: str(-1 if message.value() is None else len(message.value())).encode(),
-    "t": lambda message: str(message.topic()).encode(),
-    "p": lambda message: str(message.partition()).encode(),
-    "o": lambda message: str(message.offset()).encode(),
-    "T": lambda message: str(message.timestamp()[1]).encode(),
-    "h": _headers,
-    "%": lambda message: b"%",
-}
+def _size(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
 
 
-def compile_format(template: str) -> Callable[[Any], bytes]:
-    """Gives the bytes for a message of confluent-kafka (or what has its methods)."""
+def _fields(null: bytes) -> dict[str, Part]:
+    return {
+        "k": lambda message: null if (key := message.key()) is None else key,
+        "K": lambda message: str(_size(message.key())).encode(),
+        "s": lambda message: null if (value := message.value()) is None else value,
+        "S": lambda message: str(_size(message.value())).encode(),
+        "R": lambda message: _size(message.value()).to_bytes(4, "big", signed=True),
+        "t": lambda message: str(message.topic()).encode(),
+        "p": lambda message: str(message.partition()).encode(),
+        "o": lambda message: str(message.offset()).encode(),
+        "T": lambda message: str(message.timestamp()[1]).encode(),
+        "h": _headers,
+        "%": lambda message: b"%",
+    }
+
+
+def compile_format(template: str, *, null: str = "") -> Formatter:
+    """Gives the bytes for a message of confluent-kafka (or what has its methods); `null` stands for what is null."""
+    fields = _fields(null.encode())
     parts: list[Part] = []
     for piece in _PIECE.finditer(template):
-        field, escape = piece.group(1), piece.group(2)
-        if field is not None:
-            if field not in _FIELDS:
-                raise click.UsageError(f"-f {template}: %{field} is none of {' '.join(f'%{name}' for name in _FIELDS)}")
-            parts.append(_FIELDS[field])
+        text = _literal(piece)
+        if text is None:
+            field = piece.group(1)
+            if field not in fields:
+                raise click.UsageError(f"-f {template}: %{field} is none of {' '.join(f'%{name}' for name in fields)}")
+            parts.append(fields[field])
         else:
-            text = _ESCAPES.get(escape, escape.encode()) if escape is not None else piece.group().encode()
             parts.append(lambda message, text=text: text)  # type: ignore[misc]
+    if template == DEFAULT_FORMAT and not null:
+        return lambda message: (message.value() or b"") + b"\n"
     return lambda message: b"".join([part(message) for part in parts])
+
+
+def json_formatter() -> Formatter:
+    """A line of JSON for each record, with kcat's names. `ottla produce -J` reads it back.
+
+    What is no UTF-8 is told in base64, and so is what encoding it has: `"payload_encoding": "base64"`.
+    """
+    from base64 import b64encode
+    from json import JSONEncoder
+
+    encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+    def text(envelope: dict[str, Any], name: str, data: bytes | None) -> None:
+        try:
+            envelope[name] = None if data is None else data.decode()
+        except UnicodeDecodeError:
+            envelope[name] = b64encode(data or b"").decode()
+            envelope[f"{name}_encoding"] = "base64"
+
+    def line(message: Any) -> bytes:
+        kind, timestamp = message.timestamp()
+        envelope: dict[str, Any] = {
+            "topic": message.topic(),
+            "partition": message.partition(),
+            "offset": message.offset(),
+            "tstype": _TIMESTAMP_TYPES.get(kind, "unknown"),
+            "ts": timestamp,
+        }
+        headers = message.headers()
+        if headers:
+            flat: list[str | None] = []
+            for name, value in headers:
+                # kcat's flat list has no place for an encoding: what is no text is told with replacements
+                flat += [name, None if value is None else value.decode(errors="replace")]
+            envelope["headers"] = flat
+        text(envelope, "key", message.key())
+        text(envelope, "payload", message.value())
+        return encode(envelope).encode() + b"\n"
+
+    return line

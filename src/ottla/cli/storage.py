@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.main import SuggestingGroup
+from ottla.cli.groups import SuggestingGroup
 from ottla.cli.output import note
 
 
@@ -18,9 +18,13 @@ def command() -> None:
 @command.command("random-uuid")
 def random_uuid() -> None:
     """Print a new id for a cluster."""
-    from ottla.cli.format_dirs import random_id
+    import random
 
-    click.echo(random_id())
+    from ottla.env.randomness import SeededRandom
+    from ottla.model.ids import random_uuid as make
+    from ottla.model.ids import uuid_text
+
+    click.echo(uuid_text(make(SeededRandom(random.SystemRandom()))))
 
 
 @command.command("format")

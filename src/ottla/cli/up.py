@@ -14,6 +14,7 @@ import click
 from ottla import __version__
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import note
+from ottla.cli.running import BEFORE_START, CtrlC, run_node
 
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
@@ -43,6 +44,8 @@ print(consumer.poll(5).value())
 @click.option("--detach", is_flag=True, help="Go into the background once the node answers.")
 def command(port: int, folder: Path, given: tuple[tuple[str, str], ...], detach: bool) -> None:
     """Start a node here and now: a Kafka broker on 127.0.0.1:9092. Ctrl-C stops it, its data stay."""
+    ctrl_c = CtrlC()
+
     from ottla.cli.pid_file import PidFile, running
     from ottla.model.errors import OttlaError
 
@@ -66,9 +69,11 @@ def command(port: int, folder: Path, given: tuple[tuple[str, str], ...], detach:
         pid_file.remove()
         raise
 
-    def run_node(tell: Callable[[str], None]) -> None:
-        from ottla.broker.run import run
-        from ottla.cli.format_dirs import format_if_new
+    def run(tell: Callable[[str], None]) -> bool:
+        def format_if_new() -> None:
+            from ottla.cli import format_dirs
+
+            format_dirs.format_if_new(config)
 
         def started(address: str) -> None:
             pid_file.write(os.getpid(), address)
@@ -76,20 +81,19 @@ def command(port: int, folder: Path, given: tuple[tuple[str, str], ...], detach:
 
         try:
             pid_file.write(os.getpid(), "")
-            format_if_new(config)
-            run(config, on_started=started)
+            return run_node(config, started, ctrl_c, first=format_if_new)
         finally:
             pid_file.remove()
 
     if detach:
         from ottla.cli.detach import LOG_NAME, start_detached
 
-        pid, address = start_detached(folder, run_node)
+        pid, address = start_detached(folder, run)
         pid_file.close()
         _greet(folder, address, time.monotonic() - begun, f"in the background, pid {pid}, log in {folder / LOG_NAME}")
         return
-    run_node(lambda address: _greet(folder, address, time.monotonic() - begun, None))
-    note("Stopped; the data stay.")
+    lasted = run(lambda address: _greet(folder, address, time.monotonic() - begun, None))
+    note("Stopped; the data stay." if lasted else BEFORE_START)
 
 
 def _config(folder: Path, port: int, given: dict[str, str]) -> BrokerConfig:
@@ -123,7 +127,7 @@ def _greet(folder: Path, address: str, seconds: float, background: str | None) -
     if background:
         click.echo(f"  runs  {background}")
     click.echo(f"  stop  {stop if background else f'Ctrl-C (or: {stop})'}")
-    click.echo("\nTo try it: pip install confluent-kafka, then in Python\n")
+    click.echo("\nTo try it, in Python:\n")
     for line in SNIPPET.format(address=address).splitlines():
         click.echo(f"  {line}" if line else "")
     click.echo()

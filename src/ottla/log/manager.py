@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from errno import ENODEV
 from typing import Final
 from uuid import UUID
@@ -169,6 +169,9 @@ class LogManager:
         self._timers.after(delay_ms, lambda: self._env.executor.blocking(remove))
 
     # -- tending
+
+    def expire_producers_after(self, milliseconds: int) -> None:
+        self._intervals = replace(self._intervals, producer_expiration_ms=milliseconds)
 
     def all_logs(self) -> list[PartitionLog]:
         return [log for log_dir in self.dirs for log in log_dir.logs.values()]

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla.metadata.records.base import MetadataRecord
+from ottla.model import ids
 
 NO_LEADER: Final = -1
 METADATA_VERSION: Final = "metadata.version"
@@ -20,7 +21,7 @@ METADATA_VERSION: Final = "metadata.version"
 DIRECTORY_MIGRATING: Final = UUID(int=0)
 DIRECTORY_UNASSIGNED: Final = UUID(int=1)
 DIRECTORY_LOST: Final = UUID(int=2)
-RESERVED_DIRECTORIES: Final = frozenset(UUID(int=number) for number in range(100))
+RESERVED_DIRECTORIES: Final = ids.RESERVED
 
 
 class LeaderRecoveryState(IntEnum):

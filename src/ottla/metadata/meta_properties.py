@@ -1,6 +1,5 @@
 """The file `meta.properties` of a log directory: to which cluster and node it belongs, and its own id."""
 
-import base64
 import re
 import time
 from collections.abc import Mapping
@@ -9,14 +8,15 @@ from typing import Final
 from uuid import UUID
 
 from ottla.env.files import read_file, sync_path_to, write_atomically
-from ottla.env.ports import Disk, Randomness
-from ottla.metadata.image import RESERVED_DIRECTORIES
+from ottla.env.ports import Disk
 from ottla.model.config.properties import parse_properties
 from ottla.model.errors import OttlaError
+from ottla.model.ids import parse_uuid, random_uuid, uuid_text
+
+__all__ = ["MetaProperties", "decode", "encode", "load", "parse_uuid", "random_uuid", "store", "uuid_text"]
 
 FILE_NAME: Final = "meta.properties"
 _VERSION: Final = "1"  # 0 belonged to ZooKeeper clusters
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 _ESCAPED: Final = re.compile(r"[\\=:#!\t\n\r\f]")
 _NAMED: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
@@ -69,26 +69,6 @@ def store(disk: Disk, folder: str, meta: MetaProperties, now_ms: int) -> None:
     """Durable when it returns, as is the folder itself; blocks on fsync."""
     sync_path_to(disk, folder)
     write_atomically(disk, f"{folder}/{FILE_NAME}", encode(meta, now_ms))
-
-
-def uuid_text(value: UUID) -> str:
-    """Ids as Kafka prints and stores them: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
-
-
-def parse_uuid(text: str) -> UUID:
-    """ValueError if this is not 22 characters of URL-safe base64."""
-    if not _ID.fullmatch(text):
-        raise ValueError(f"{text!r} is not an id: 22 letters, digits, '-' or '_' are needed")
-    return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
-
-
-def random_uuid(random: Randomness) -> UUID:
-    """Like Kafka's: never one that a command line would take for an option, nor one with a meaning of its own."""
-    while True:
-        value = random.uuid()
-        if not uuid_text(value).startswith("-") and value not in RESERVED_DIRECTORIES:
-            return value
 
 
 def _stored(values: Mapping[str, str]) -> str:

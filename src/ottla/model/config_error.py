@@ -9,7 +9,12 @@ class ConfigError(OttlaError):
     """A value that cannot be used. `where` is the file and line, when it came from a file."""
 
     def __init__(self, name: str, value: str | None, reason: str, where: str | None = None) -> None:
-        told = f"Invalid value {value} for configuration {name}: {reason}" if name else reason
+        if not name:
+            told = reason
+        elif value is None:  # there is none, or it must not be shown
+            told = f"Configuration {name}: {reason}"
+        else:
+            told = f"Invalid value {value} for configuration {name}: {reason}"
         super().__init__(f"{where}: {told}" if where else told)
         self.name = name
         self.value = value

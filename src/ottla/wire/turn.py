@@ -21,6 +21,20 @@ class Turn:
         self._clock = clock
         self._ends: float | None = None
         self._postponed: deque[Callable[[], None]] = deque()
+        self.due: list[Callable[[], None]] = []
+        self.is_handling = False  # of requests that have just come in
+
+    def afterwards(self, callback: Callable[[], None]) -> None:
+        """After the requests that are being handled, and before they are answered: others wait for what they did."""
+        if self.is_handling:
+            self.due.append(callback)
+        else:
+            asyncio.get_running_loop().call_soon(callback)
+
+    def run_due(self) -> None:
+        due, self.due = self.due, []
+        for callback in due:
+            callback()
 
     def is_over(self) -> bool:
         now = self._clock.elapsed()

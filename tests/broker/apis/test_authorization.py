@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.broker.apis import asking
+from tests.broker.apis.altering import change, changed, replace, replaced
 from tests.broker.apis.asking import ask, create, list_offset, metadata, topic_to_create
 
 from ottla.model.errors import ErrorCode
@@ -226,3 +227,88 @@ def test_cluster_operations_are_none_for_those_who_may_not_describe_it(node: Run
         )
 
     assert answer.cluster_authorized_operations == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "resource", "code"),
+    [
+        (2, "any", Resource.TOPIC, ErrorCode.topic_authorization_failed),
+        (4, "1", Resource.CLUSTER, ErrorCode.cluster_authorization_failed),
+        (8, "1", Resource.CLUSTER, ErrorCode.cluster_authorization_failed),
+        (16, "any", Resource.CLUSTER, ErrorCode.cluster_authorization_failed),
+        (32, "any", Resource.GROUP, ErrorCode.group_authorization_failed),
+    ],
+)
+def test_configs_are_changed_by_those_who_may(
+    node: RunningNode, kind: int, name: str, resource: Resource, code: ErrorCode
+) -> None:
+    with denying(node, (Operation.ALTER_CONFIGS, resource)):
+        ((new_way, _),) = change(node.address, changed(kind, name))
+        ((old_way, _),) = replace(node.address, replaced(kind, name, {}))
+
+    assert new_way is code
+    assert old_way is (ErrorCode.invalid_request if kind == 8 else code)  # levels are not for the old way
+
+
+def test_a_form_that_is_wrong_is_told_before_what_is_not_allowed(node: RunningNode) -> None:
+    """As in Kafka, where the broker looks at the form and the controller at the rights."""
+    with denying(node, (Operation.ALTER_CONFIGS, Resource.CLUSTER)):
+        ((code, _),) = change(node.address, changed(4, "1", ("num.partitions", 0, "5")))
+
+    assert code is ErrorCode.invalid_request
+
+
+def test_partitions_are_added_by_those_who_may_alter_the_topic(
+    node: RunningNode, new_topic: Callable[..., str]
+) -> None:
+    mine, other = new_topic(), new_topic()
+    rows = [{"name": name, "count": 2, "assignments": None} for name in (mine, other)]
+    with denying(node, (Operation.ALTER, Resource.TOPIC, other)):
+        answer = ask(node.address, asking.CREATE_PARTITIONS, 3, topics=rows, timeout=IN_TIME, validate_only=False)
+
+    assert {row.name: row.error_code for row in answer.results} == {
+        mine: ErrorCode.none,
+        other: ErrorCode.topic_authorization_failed,
+    }
+
+
+def test_pages_of_topics_hide_what_may_not_be_described(node: RunningNode, new_topic: Callable[..., str]) -> None:
+    hidden, seen = new_topic(), new_topic()
+    page: dict[str, Any] = {"response_partition_limit": 100, "cursor": None}
+    with denying(node, (Operation.DESCRIBE, Resource.TOPIC, hidden), (Operation.DESCRIBE, Resource.TOPIC, "absent")):
+        everything = ask(node.address, asking.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], **page)
+        names = [{"name": name} for name in (hidden, "absent", seen)]
+        some = ask(node.address, asking.DESCRIBE_TOPIC_PARTITIONS, 0, topics=names, **page)
+
+    assert hidden not in codes(everything)
+    assert codes(some) == {
+        seen: ErrorCode.none,
+        hidden: ErrorCode.topic_authorization_failed,
+        "absent": ErrorCode.topic_authorization_failed,
+    }
+    assert {topic.topic_id for topic in some.topics if topic.error_code} == {None}
+
+
+@pytest.mark.parametrize(
+    ("operation", "api", "question"),
+    [
+        (Operation.ALTER, asking.ELECT_LEADERS, {"election_type": 0, "topic_partitions": None, "timeout": IN_TIME}),
+        (Operation.ALTER, asking.UPDATE_FEATURES, {
+            "timeout": IN_TIME, "feature_updates": [], "validate_only": True,
+        }),
+        (Operation.ALTER, asking.UNREGISTER_BROKER, {"broker_id": 1}),
+        (Operation.ALTER, asking.ALTER_PARTITION_REASSIGNMENTS, {"timeout": IN_TIME, "topics": []}),
+        (Operation.DESCRIBE, asking.LIST_PARTITION_REASSIGNMENTS, {"timeout": IN_TIME, "topics": None}),
+        (Operation.DESCRIBE, asking.DESCRIBE_QUORUM, {"topics": []}),
+        (Operation.DESCRIBE_CONFIGS, asking.LIST_CONFIG_RESOURCES, {"resource_types": []}),
+    ],
+)  # fmt: skip
+def test_the_cluster_is_administered_by_those_who_may(
+    node: RunningNode, operation: Operation, api: int, question: dict[str, Any]
+) -> None:
+    newest = node.node.dispatcher.apis[api].newest
+    with denying(node, (operation, Resource.CLUSTER)):
+        refused = ask(node.address, api, newest, **question)
+
+    assert refused.error_code is ErrorCode.cluster_authorization_failed
+    assert node.on_loop(lambda: 1 in node.node.image.brokers)

@@ -146,3 +146,17 @@ def test_librdkafka_creates_and_deletes_topics(address: str) -> None:
 
     assert again.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     assert metadata(address, "by-librdkafka").topics[0].error_code is ErrorCode.unknown_topic_or_partition
+
+
+def test_a_topic_made_anew_under_its_old_name_is_another_topic(address: str, new_topic: Callable[..., str]) -> None:
+    name = new_topic(partitions=2, retention_ms="77")
+    (before,) = metadata(address, name).topics
+    ask(address, DELETE_TOPICS, 6, topics=[{"name": name, "topic_id": None}], timeout=timedelta(seconds=10))
+    (created,) = create(address, topic_to_create(name)).topics
+
+    (after,), (by_old_id,) = metadata(address, name).topics, metadata(address, before.topic_id).topics
+
+    assert after.topic_id == created.topic_id != before.topic_id
+    assert len(after.partitions) == 1
+    assert by_old_id.error_code is ErrorCode.unknown_topic_id
+    assert {config.value for config in created.configs if config.name == "retention.ms"} == {"604800000"}

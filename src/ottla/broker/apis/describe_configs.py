@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32): the configs of topics and of this broker, and where each value comes from.
+"""DescribeConfigs (key 32): the configs of topics, groups, this broker and its loggers, and where each comes from.
 
 Versions: 1 is the oldest, with synonyms (KIP-226); 3 adds types and documentation (KIP-569), 4 is flexible.
 """
@@ -9,10 +9,20 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, Final
 
+from ottla.broker import loggers
+from ottla.broker.config_changes import demand_this_node
 from ottla.broker.context import Api, Context
 from ottla.metadata.controller.topic_names import what_is_wrong
 from ottla.metadata.image import ConfigResource, ResourceType
-from ottla.model.config import ConfigSource, DescribedConfig, describe_broker, describe_cluster_defaults, describe_topic
+from ottla.model.config import (
+    ConfigSource,
+    DescribedConfig,
+    describe_broker,
+    describe_client_metrics,
+    describe_cluster_defaults,
+    describe_group,
+    describe_topic,
+)
 from ottla.model.config.definition import ConfigType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -43,19 +53,20 @@ def _describe(context: Context, row: Any) -> list[DescribedConfig]:
     if kind == ResourceType.TOPIC:
         _demand(context, Resource.TOPIC, name, ErrorCode.topic_authorization_failed)
         return _topic(context, name, keys)
+    image = context.node.image
     if kind == ResourceType.GROUP:
         _demand(context, Resource.GROUP, name, ErrorCode.group_authorization_failed)
-        _demand_name(name, "a group's name")
-        return []  # groups do not exist yet
+        _demand_name(name, "Group name must not be empty")
+        return describe_group(context.node.config, image.config(ConfigResource(ResourceType.GROUP, name)), keys)
     _demand(context, Resource.CLUSTER, CLUSTER_NAME, ErrorCode.cluster_authorization_failed)
     if kind == ResourceType.BROKER:
         return _broker(context, name, keys)
     if kind == ResourceType.BROKER_LOGGER:
-        _demand_name(name, "a broker's id")
-        _demand_this_broker(context, name)
-        return []  # levels of loggers are not kept as configs here
-    _demand_name(name, "the name of a metrics subscription")
-    return _subscription(context, name)
+        _demand_name(name, "Broker id must not be empty")
+        demand_this_node(context, name)
+        return _loggers(keys)
+    _demand_name(name, "Client metrics subscription name must not be empty")
+    return describe_client_metrics(image.config(ConfigResource(ResourceType.CLIENT_METRICS, name)), keys)
 
 
 def _demand(context: Context, resource: Resource, name: str, otherwise: ErrorCode) -> None:
@@ -63,18 +74,9 @@ def _demand(context: Context, resource: Resource, name: str, otherwise: ErrorCod
         raise KafkaError(otherwise, "describing the configs of this resource is not allowed")
 
 
-def _demand_name(name: str, what: str) -> None:
+def _demand_name(name: str, otherwise: str) -> None:
     if not name:
-        raise KafkaError(ErrorCode.invalid_request, f"{what} must not be empty")
-
-
-def _demand_this_broker(context: Context, name: str) -> None:
-    own = context.node.config.node_id
-    digits = name[1:] if name[:1] in ("-", "+") else name
-    if not (digits.isascii() and digits.isdecimal()):
-        raise KafkaError(ErrorCode.invalid_request, f"a broker's id is a whole number, and not {name!r}")
-    if int(name) != own:
-        raise KafkaError(ErrorCode.invalid_request, f"this is broker {own}: ask broker {name} itself for its configs")
+        raise KafkaError(ErrorCode.invalid_request, otherwise)
 
 
 def _topic(context: Context, name: str, keys: Collection[str] | None) -> list[DescribedConfig]:
@@ -89,17 +91,16 @@ def _topic(context: Context, name: str, keys: Collection[str] | None) -> list[De
 def _broker(context: Context, name: str, keys: Collection[str] | None) -> list[DescribedConfig]:
     if not name:
         return describe_cluster_defaults(context.node.config, keys)
-    _demand_this_broker(context, name)
+    demand_this_node(context, name)
     return describe_broker(context.node.config, keys)
 
 
-def _subscription(context: Context, name: str) -> list[DescribedConfig]:
-    configs = context.node.image.config(ConfigResource(ResourceType.CLIENT_METRICS, name))
+def _loggers(keys: Collection[str] | None) -> list[DescribedConfig]:
+    source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
     return [
-        DescribedConfig(
-            key, value, ConfigSource.CLIENT_METRICS_CONFIG, False, False, ConfigType.UNKNOWN, None, synonyms=()
-        )
-        for key, value in configs.items()
+        DescribedConfig(name, level, source, False, False, ConfigType.UNKNOWN, "", synonyms=())
+        for name, level in loggers.levels().items()
+        if not keys or name in keys
     ]
 
 

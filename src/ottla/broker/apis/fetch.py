@@ -235,9 +235,9 @@ class _Fetch:
         self._node.waiting.enter(self, [partition.key for partition in partitions], self._max_wait_ms)
 
     def touched(self, key: Hashable) -> None:
-        if not self._check_is_due:  # once a turn of the loop, however many batches come in it
+        if not self._check_is_due:  # once for all the batches that have come
             self._check_is_due = True
-            asyncio.get_running_loop().call_soon(self._check)
+            self._context.connection.afterwards(self._check)
 
     def _check(self) -> None:
         self._check_is_due = False

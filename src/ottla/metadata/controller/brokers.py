@@ -9,6 +9,7 @@ from ottla.metadata.controller.requests import (
     RegisterBroker,
     RegisterController,
     UnfenceBroker,
+    UnregisterBroker,
 )
 from ottla.metadata.controller.result import ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
@@ -75,6 +76,21 @@ def begin_controlled_shutdown(
         records.append(_change(broker, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN))
     records += partition_changes.without_broker(image, broker.id, may_be_unclean(image, settings))
     return ControllerResult(None, tuple(records))
+
+
+def unregister_broker(
+    request: UnregisterBroker, image: MetadataImage, settings: ControllerSettings
+) -> ControllerResult[None] | Refused:
+    """Also one that is alive, as in Kafka: its partitions are without it until it registers anew."""
+    broker = image.brokers.get(request.broker_id)
+    if broker is None:
+        message = f"Broker ID {request.broker_id} is not currently registered"
+        return Refused(ApiError(ErrorCode.broker_id_not_registered, message))
+    # loaded here: hardly any node ever writes one
+    from ottla.metadata.records.unregister_broker_record import UnregisterBrokerRecord
+
+    changes = partition_changes.without_broker(image, broker.id, may_be_unclean(image, settings))
+    return ControllerResult(None, (*changes, UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)))
 
 
 def register_controller(request: RegisterController) -> ControllerResult[None]:

@@ -1,36 +1,69 @@
-"""The rules of topic configs as the controller asks for them. Brokers check their own configs before they come here."""
+"""The rules of configs as the controller asks for them. A broker's own were checked by that broker before they come."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
+from ottla.metadata.controller import topic_names
+from ottla.metadata.controller.result import ApiError
 from ottla.metadata.controller.settings import ConfigRules
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.model.config.broker import BrokerConfig
-from ottla.model.config.definition import ConfigType
+from ottla.model.config.client_metrics import validate_client_metrics
+from ottla.model.config.definition import ConfigDef, ConfigType, format_value
+from ottla.model.config.group import validate_group_configs
+from ottla.model.config.tables.broker import BROKER_CONFIGS
 from ottla.model.config.tables.topic import TOPIC_CONFIGS
 from ottla.model.config.topic import topic_values, validate_topic_configs
 from ottla.model.config_error import ConfigError
+from ottla.model.errors import ErrorCode, KafkaError
 
 
-def config_rules(broker: BrokerConfig | None = None) -> ConfigRules:
-    """With the defaults that this broker's config gives to topics."""
-    defaults: dict[str, Any] = topic_values(broker, {})
+def config_rules(broker: Callable[[], BrokerConfig | None] = lambda: None) -> ConfigRules:
+    """With the defaults and bounds that this broker's config has at the moment."""
 
-    def check(resource: ConfigResource, values: Mapping[str, str]) -> str | None:
-        if resource.type == ResourceType.TOPIC:
-            try:
-                validate_topic_configs(values, broker)
-            except ConfigError as error:
-                return str(error)
+    def check(resource: ConfigResource, values: Mapping[str, str]) -> ApiError | None:
+        try:
+            _check(resource, values, broker())
+        except ConfigError as error:
+            return ApiError(ErrorCode.invalid_config, str(error))
+        except KafkaError as error:
+            return ApiError(error.code, error.message)
         return None
 
     def is_list(resource: ConfigResource, name: str) -> bool:
-        definition = TOPIC_CONFIGS.get(name) if resource.type == ResourceType.TOPIC else None
+        definition = _definition(resource, name)
         return definition is not None and definition.type is ConfigType.LIST
 
     def default(resource: ConfigResource, name: str) -> str | None:
-        if resource.type != ResourceType.TOPIC or name not in TOPIC_CONFIGS:
-            return None
-        return TOPIC_CONFIGS[name].format(defaults[name])
+        definition = _definition(resource, name)
+        return None if definition is None else definition.default_text
 
-    return ConfigRules(check, is_list, default)
+    def inherited(name: str) -> str | None:
+        return format_value(topic_values(broker(), {})[name])
+
+    return ConfigRules(check, is_list, default, inherited)
+
+
+def _definition(resource: ConfigResource, name: str) -> ConfigDef | None:
+    """Kafka lets only these two have lists that are edited, though a metrics subscription has lists too."""
+    tables = {ResourceType.TOPIC: TOPIC_CONFIGS, ResourceType.BROKER: BROKER_CONFIGS}
+    return tables.get(ResourceType(resource.type), {}).get(name)
+
+
+def _check(resource: ConfigResource, values: Mapping[str, str], broker: BrokerConfig | None) -> None:
+    match resource.type:
+        case ResourceType.TOPIC:
+            _demand_name(resource, "Default topic resources are not allowed.")
+            if (wrong := topic_names.what_is_wrong(resource.name)) is not None:
+                raise KafkaError(ErrorCode.invalid_topic_exception, wrong)
+            validate_topic_configs(values, broker)
+        case ResourceType.GROUP:
+            _demand_name(resource, "Default group resources are not allowed.")
+            validate_group_configs(values, broker)
+        case ResourceType.CLIENT_METRICS:
+            _demand_name(resource, "Subscription name can't be empty")
+            validate_client_metrics(values)
+
+
+def _demand_name(resource: ConfigResource, otherwise: str) -> None:
+    if not resource.name:
+        raise KafkaError(ErrorCode.invalid_request, otherwise)

@@ -56,13 +56,14 @@ def _wanted(
                 return ApiError(ErrorCode.invalid_config, message)
             now = image.config(resource).get(name)
             now = settings.configs.default(resource, name) if now is None else now
-            wanted[name] = _edited(now or "", op, value or "")
+            wanted[name] = edited(now or "", op, value or "")
         else:
             wanted[name] = None if op is AlterOp.DELETE else value
     return wanted
 
 
-def _edited(now: str, op: AlterOp, value: str) -> str:
+def edited(now: str, op: AlterOp, value: str) -> str:
+    """A list with something added to it or taken out of it."""
     items = [item for item in now.split(",") if item]
     for item in value.split(","):
         if op is AlterOp.APPEND and item not in items:
@@ -86,7 +87,7 @@ def _alter(
     now = image.config(resource)
     after = {name: value for name, value in {**now, **wanted}.items() if value is not None}
     if (wrong := settings.configs.check(resource, after)) is not None:
-        outcomes.append((resource, ApiError(ErrorCode.invalid_config, wrong)))
+        outcomes.append((resource, wrong))
         return
     if resource.type == ResourceType.TOPIC and resource.name not in image.topic_ids:
         message = f"The topic '{resource.name}' does not exist."

@@ -8,11 +8,15 @@ from typing import Any, Final, TypeVar
 from ottla.metadata.controller import (
     brokers,
     configs,
+    create_partitions,
     create_topics,
     delete_topics,
     directories,
+    elections,
     producer_ids,
+    reassignments,
     requests,
+    update_features,
 )
 from ottla.metadata.controller.requests import Request
 from ottla.metadata.controller.result import ControllerResult, Refused
@@ -25,6 +29,11 @@ Decision = Callable[[Any, MetadataImage, ControllerSettings], ControllerResult[A
 _DECISIONS: Final[dict[type[Request[Any]], Decision]] = {
     requests.CreateTopics: create_topics.create_topics,
     requests.DeleteTopics: lambda request, image, _: delete_topics.delete_topics(request, image),
+    requests.CreatePartitions: create_partitions.create_partitions,
+    requests.ElectLeaders: lambda request, image, _: elections.elect_leaders(request, image),
+    requests.AlterPartitionReassignments: lambda request, image, _: reassignments.alter_reassignments(request, image),
+    requests.UpdateFeatures: lambda request, image, _: update_features.update_features(request, image),
+    requests.UnregisterBroker: brokers.unregister_broker,
     requests.RegisterBroker: brokers.register_broker,
     requests.UnfenceBroker: brokers.unfence_broker,
     requests.FenceBroker: brokers.fence_broker,

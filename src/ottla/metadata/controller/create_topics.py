@@ -6,19 +6,13 @@ then the assignment.
 
 from collections import Counter
 from typing import Final
-from uuid import UUID
 
 from ottla.metadata.controller import configs, placement, topic_names
+from ottla.metadata.controller.assignments import has_active, nobody_could_lead, partition_record, wrong_with_replicas
 from ottla.metadata.controller.requests import USE_DEFAULT, CreateTopics, NewTopic, TopicCreated
 from ottla.metadata.controller.result import ApiError, ControllerResult
 from ottla.metadata.controller.settings import ControllerSettings
-from ottla.metadata.image import (
-    DIRECTORY_MIGRATING,
-    DIRECTORY_UNASSIGNED,
-    ConfigResource,
-    MetadataImage,
-    ResourceType,
-)
+from ottla.metadata.image import ConfigResource, MetadataImage, ResourceType
 from ottla.metadata.records.base import MetadataRecord
 from ottla.metadata.records.partition_record import PartitionRecord
 from ottla.metadata.records.topic_record import TopicRecord
@@ -96,7 +90,7 @@ def _create(
     resource = ConfigResource(ResourceType.TOPIC, topic.name)
     values = {name: value for name, value in topic.configs if value is not None}
     if values and (wrong := settings.configs.check(resource, values)) is not None:
-        return ApiError(ErrorCode.invalid_config, wrong)
+        return wrong
     replicas = _manual(topic, image) if topic.assignments else _placed(topic, image, settings)
     if isinstance(replicas, ApiError):
         return replicas
@@ -105,7 +99,7 @@ def _create(
         TopicRecord(name=topic.name, topic_id=topic_id),
         # Kafka's order: whoever replays the partitions knows the configs already
         *(configs.record(resource, name, value) for name, value in sorted(values.items())),
-        *(_partition_record(topic_id, number, one, image) for number, one in enumerate(replicas)),
+        *(partition_record(topic_id, number, one, image) for number, one in enumerate(replicas)),
     ]
 
 
@@ -140,26 +134,8 @@ def _wrong_with_assignment(
 ) -> str | None:
     if partition in before:
         return f"Found multiple manual partition assignments for partition {partition}"
-    if not replicas:
-        return "The manual partition assignment includes an empty replica list."
-    in_order = sorted(replicas)
-    for position, broker_id in enumerate(in_order):
-        if broker_id not in image.brokers:
-            return f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
-        if position and in_order[position - 1] == broker_id:
-            return f"The manual partition assignment includes the broker {broker_id} more than once."
     factor = len(next(iter(before.values()), replicas))
-    if len(replicas) != factor:
-        return (
-            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
-            f"consistent with previous partitions, which have {factor} replica(s)."
-        )
-    if not any(image.brokers[broker_id].active for broker_id in replicas):
-        return (
-            f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in "
-            "controlled shutdown."
-        )
-    return None
+    return wrong_with_replicas(replicas, factor, image) or nobody_could_lead(partition, replicas, image)
 
 
 def _placed(topic: NewTopic, image: MetadataImage, settings: ControllerSettings) -> list[tuple[int, ...]] | ApiError:
@@ -178,31 +154,7 @@ def _placed(topic: NewTopic, image: MetadataImage, settings: ControllerSettings)
     except placement.PlacementError as error:
         reason = str(error)
     else:
-        if all(any(image.brokers[broker_id].active for broker_id in replicas) for replicas in placed):
+        if all(has_active(replicas, image) for replicas in placed):
             return placed
     message = f"Unable to replicate the partition {factor} time(s): {reason}"
     return ApiError(ErrorCode.invalid_replication_factor, message)
-
-
-def _partition_record(topic_id: UUID, number: int, replicas: tuple[int, ...], image: MetadataImage) -> PartitionRecord:
-    isr = tuple(broker_id for broker_id in replicas if image.brokers[broker_id].active)
-    return PartitionRecord(
-        partition_id=number,
-        topic_id=topic_id,
-        replicas=replicas,
-        isr=isr,
-        removing_replicas=(),
-        adding_replicas=(),
-        leader=isr[0],
-        leader_epoch=0,
-        partition_epoch=0,
-        directories=tuple(_directory(broker_id, image) for broker_id in replicas),
-    )
-
-
-def _directory(broker_id: int, image: MetadataImage) -> UUID:
-    """A broker with several directories chooses itself, and tells afterwards (KIP-858)."""
-    directories = image.brokers[broker_id].directories
-    if not directories:
-        return DIRECTORY_MIGRATING
-    return directories[0] if len(directories) == 1 else DIRECTORY_UNASSIGNED

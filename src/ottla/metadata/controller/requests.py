@@ -65,6 +65,79 @@ class DeleteTopics(Request[tuple[TopicDeleted, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
+class NewPartitions:
+    topic: str
+    count: int  # of all partitions, those that are there included
+    assignments: tuple[tuple[int, ...], ...] | None = None  # the replicas of each new one
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitions(Request[tuple[tuple[str, ApiError], ...]]):
+    topics: tuple[NewPartitions, ...]
+    validate_only: bool = False
+
+
+class ElectionType(IntEnum):
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsOf:
+    topic: str
+    partitions: tuple[int, ...]
+
+
+PartitionErrors = tuple[tuple[str, tuple[tuple[int, ApiError], ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeaders(Request[PartitionErrors]):
+    """Without partitions: all there are; those that need no election are then left out of the reply."""
+
+    type: ElectionType
+    partitions: tuple[PartitionsOf, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    partition: int
+    replicas: tuple[int, ...] | None  # None calls one off
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionReassignments(Request[PartitionErrors]):
+    topics: tuple[tuple[str, tuple[Reassignment, ...]], ...]
+    may_change_factor: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBroker(Request[None]):
+    broker_id: int
+
+
+class UpgradeType(IntEnum):
+    UNKNOWN = 0
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class FeatureUpdate(NamedTuple):
+    name: str
+    level: int
+    type: UpgradeType
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeatures(Request[None]):
+    """All of them or none."""
+
+    updates: tuple[FeatureUpdate, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RegisterBroker(Request[int]):
     """The reply is the broker epoch."""
 

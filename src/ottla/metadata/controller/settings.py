@@ -4,17 +4,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ottla.env.ports import Randomness
+from ottla.metadata.controller.result import ApiError
 from ottla.metadata.image import ConfigResource
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigRules:
-    check: Callable[[ConfigResource, Mapping[str, str]], str | None]
-    """What is wrong with all the configs of a resource, in Kafka's words; None if nothing is."""
+    check: Callable[[ConfigResource, Mapping[str, str]], ApiError | None]
+    """What is wrong with all the configs of a resource; None if nothing is."""
     is_list: Callable[[ConfigResource, str], bool]
     """Whether values of this name are lists, to which one can be appended."""
     default: Callable[[ConfigResource, str], str | None]
-    """The value that holds where none is set."""
+    """What a list begins with where none is set: the default of the table, whatever the brokers say."""
+    inherited: Callable[[str], str | None]
+    """What a topic config is where the topic does not say: the broker's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ def may_be_unclean(image: MetadataImage, settings: ControllerSettings) -> Callab
     def of_topic(name: str) -> bool:
         value = image.topic_config(name).get(_CONFIG, for_all)
         if value is None:
-            value = settings.configs.default(ConfigResource(ResourceType.TOPIC, name), _CONFIG)
+            value = settings.configs.inherited(_CONFIG)
         return value == "true"
 
     return of_topic

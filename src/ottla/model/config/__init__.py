@@ -6,7 +6,9 @@ from ottla.model.config.describe import (
     DescribedConfig,
     DescribedSynonym,
     describe_broker,
+    describe_client_metrics,
     describe_cluster_defaults,
+    describe_group,
     describe_topic,
 )
 from ottla.model.config.properties import load_properties, parse_properties
@@ -29,7 +31,9 @@ __all__ = [
     "LogConfig",
     "broker_config",
     "describe_broker",
+    "describe_client_metrics",
     "describe_cluster_defaults",
+    "describe_group",
     "describe_topic",
     "load_properties",
     "log_config",

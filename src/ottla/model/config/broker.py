@@ -302,10 +302,29 @@ def _check_together(values: Mapping[str, Value]) -> None:
         "max.connections.per.ip",
         "can be 0 only if max.connections.per.ip.overrides is set",
     )
+    _check_overrides(cast(str, values["max.connections.per.ip.overrides"]))
+    cleaners = number("log.cleaner.threads")
+    need(cleaners >= 1 or not values["log.cleaner.enable"], "log.cleaner.threads", "must be at least 1")
+    need(
+        not values["log.cleaner.enable"] or number("log.cleaner.dedupe.buffer.size") // cleaners > 1 << 20,
+        "log.cleaner.dedupe.buffer.size",
+        "must be more than 1 MiB for each cleaner thread",
+    )
+    cordoned = cast("tuple[str, ...]", values["cordoned.log.dirs"])
+    dirs = cast("tuple[str, ...]", values["log.dirs"] if values["log.dirs"] is not None else values["log.dir"])
+    strangers = [folder for folder in cordoned if folder not in dirs and cordoned != ("*",)]
+    need(not strangers, "cordoned.log.dirs", f"{', '.join(strangers)} must be in log.dirs too")
     lags = number("log.cleaner.min.compaction.lag.ms"), number("log.cleaner.max.compaction.lag.ms")
     need(lags[0] <= lags[1], "log.cleaner.min.compaction.lag.ms", "must not be above log.cleaner.max.compaction.lag.ms")
     protocols = cast("tuple[str, ...]", values["group.coordinator.rebalance.protocols"])
     need("classic" in protocols, "group.coordinator.rebalance.protocols", "classic cannot be left out")
+
+
+def _check_overrides(text: str) -> None:
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, count = entry.rpartition(":")
+        if not (colon and host.strip() and count.strip().isdecimal()):
+            raise ConfigError("max.connections.per.ip.overrides", text, f"{entry!r} is not host:count")
 
 
 def voter_ids(voters: tuple[str, ...]) -> tuple[int, ...]:

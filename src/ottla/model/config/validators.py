@@ -102,3 +102,19 @@ def _throttled_replicas(value: Value) -> str | None:
 
 
 THROTTLED_REPLICAS: Final = Validator("* or a list of partition:broker pairs", _throttled_replicas)
+
+_DURATION: Final = re.compile(
+    r"P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,9})?S)?)?\Z", re.IGNORECASE
+)
+
+
+def _offset_reset(value: Value) -> str | None:
+    if value in ("earliest", "latest"):
+        return None
+    how, _, duration = str(value).partition(":")
+    if how == "by_duration" and _DURATION.match(duration):
+        return None
+    return "must be earliest, latest, or by_duration: with a duration such as PT1H"
+
+
+OFFSET_RESET: Final = Validator("earliest, latest or by_duration:PnDTnHnMn.nS", _offset_reset)

@@ -23,6 +23,7 @@ class FleetingTopics:
         self._keeper = TopicKeeper(client)
         self._values = Values(client.name, client.random, _BY_ID)
         self._there: dict[str, KnownTopic] = {}
+        self._wanted: dict[str, tuple[int, dict[str, str]]] = {}  # until it is known to be there: an attempt may count
 
     async def run(self) -> None:
         client, random = self._client, self._client.random
@@ -40,14 +41,21 @@ class FleetingTopics:
             await client.pause(0.0, 0.4)
 
     async def _make(self, name: str) -> None:
+        if name not in self._wanted:
+            self._wanted[name] = self._shape()
+        partitions, configs = self._wanted[name]
+        topic = await self._keeper.create(name, partitions, configs) or await self._keeper.find(name)
+        if topic is not None:
+            self._there[name] = topic
+            del self._wanted[name]
+            await self._keeper.check(name, topic.id)
+
+    def _shape(self) -> tuple[int, dict[str, str]]:
         random = self._client.random
         configs = {"internal.segment.bytes": str(random.choice((600, 5000)))}
         if random.random() < 0.5:
             configs["flush.messages"] = "1"
-        topic = await self._keeper.create(name, random.choice((1, 2)), configs) or await self._keeper.find(name)
-        if topic is not None:
-            self._there[name] = topic
-            await self._keeper.check(name, topic.id)
+        return random.choice((1, 2)), configs
 
     async def _write(self, topic: KnownTopic) -> None:
         now_ms = self._client.env.clock.now_ms()

@@ -153,7 +153,17 @@ METRICS_AND_QUOTAS: Final = (
 PLUGINS: Final = (
     ConfigDef("config.providers", LIST, (), "Classes that resolve values kept elsewhere.", ENTRIES, CLUSTER, LOW),
     ConfigDef("authorizer.class.name", STRING, "", "What decides who may do what.", importance=LOW),
-    ConfigDef("remote.log.storage.system.enable", BOOLEAN, False, "Whether topics may use the remote tier."),
 )
+
+DYNAMIC_ONLY: Final = (
+    ConfigDef("leader.replication.throttled.rate", LONG, MAX_LONG,
+              "Bytes a second that followers on the list of throttled replicas may read here.", at_least(0), CLUSTER),
+    ConfigDef("follower.replication.throttled.rate", LONG, MAX_LONG,
+              "Bytes a second that this broker's throttled replicas may read from their leaders.", at_least(0),
+              CLUSTER),
+    ConfigDef("replica.alter.log.dirs.io.max.bytes.per.second", LONG, MAX_LONG,
+              "Bytes a second for moves between the folders of this broker.", at_least(0), CLUSTER),
+)  # fmt: skip
+"""These have no place in a file: they can only be set while a node runs, and are told only if they were."""
 
 ROWS: Final = QUORUM + METADATA + REPLICATION + METRICS_AND_QUOTAS + PLUGINS

@@ -1,0 +1,73 @@
+"""Offsets of partitions: where they begin and end, which one a time has, and deleting up to one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from ottla.cli.admin.session import Session, raise_for
+from ottla.cli.admin.topics import CHANGE_WITHIN_S, TopicInfo
+from ottla.model.errors import OttlaError
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+
+async def offsets(
+    session: Session, topic: TopicInfo, timestamp: int, only: Sequence[int] | None = None
+) -> dict[int, int]:
+    """By partition the offset of a time (or EARLIEST, LATEST); -1 where no record is that young."""
+    from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+    found: dict[int, int] = {}
+    for leader, numbers in _by_leader(topic, only).items():
+        partitions = tuple(
+            ListOffsetsPartition(partition_index=cast(Any, number), timestamp=cast(Any, timestamp))
+            for number in numbers
+        )
+        request = ListOffsetsRequest(
+            replica_id=cast(Any, -1),
+            isolation_level=cast(Any, 0),
+            topics=(ListOffsetsTopic(name=cast(Any, topic.name), partitions=partitions),),
+        )
+        answer = await session.call(request, broker=leader)
+        for part in answer.topics[0].partitions:
+            raise_for(part.error_code, None, f"offsets of {topic.name}-{part.partition_index}")
+            found[part.partition_index] = part.offset
+    return found
+
+
+async def delete_records(session: Session, topic: TopicInfo, before: Mapping[int, int]) -> dict[int, int]:
+    """Deletes what lies before an offset of each partition; gives where each begins now."""
+    from datetime import timedelta
+
+    from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+
+    found: dict[int, int] = {}
+    for leader, numbers in _by_leader(topic, list(before)).items():
+        partitions = tuple(
+            DeleteRecordsPartition(partition_index=cast(Any, number), offset=cast(Any, before[number]))
+            for number in numbers
+        )
+        request = DeleteRecordsRequest(
+            topics=(DeleteRecordsTopic(name=cast(Any, topic.name), partitions=partitions),),
+            timeout=cast(Any, timedelta(seconds=CHANGE_WITHIN_S)),
+        )
+        answer = await session.call(request, broker=leader, longer_s=CHANGE_WITHIN_S)
+        for part in answer.topics[0].partitions:
+            raise_for(part.error_code, None, f"cannot delete records of {topic.name}-{part.partition_index}")
+            found[part.partition_index] = part.low_watermark
+    return found
+
+
+def _by_leader(topic: TopicInfo, only: Sequence[int] | None) -> dict[int, list[int]]:
+    """Each partition is asked of its leader."""
+    led: dict[int, list[int]] = defaultdict(list)
+    for partition in topic.partitions:
+        if only is not None and partition.number not in only:
+            continue
+        if partition.leader < 0:
+            raise OttlaError(f"{topic.name}-{partition.number} has no leader now; is a broker down?")
+        led[partition.leader].append(partition.number)
+    return led

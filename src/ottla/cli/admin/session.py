@@ -1,0 +1,137 @@
+"""What commands ask of a cluster, by Kafka's own requests, over one connection to each broker that is asked.
+
+Versions are fixed where every broker since Kafka 2.8 has them: asking first would cost a round trip.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+
+from ottla.cli.cluster import Address, Cluster
+from ottla.env.network import TcpNetwork
+from ottla.model.errors import ErrorCode, OttlaError
+from ottla.wire.client import Connection, ConnectionFailed, RequestTimedOut
+
+if TYPE_CHECKING:
+    from ottla.env.ports import Env
+
+T = TypeVar("T")
+
+
+class _NetworkOnly:
+    """All that a connection asks of its world; a whole one would import the process pool for nothing."""
+
+    network = TcpNetwork()
+
+
+def run(cluster: Cluster, ask: Callable[[Session], Awaitable[T]]) -> T:
+    """Connects to the first address that answers and asks there."""
+    _check_plain(cluster)
+
+    async def session() -> T:
+        opened = Session(cluster, await _connect_to_any(cluster))
+        try:
+            return await ask(opened)
+        finally:
+            await opened.close()
+
+    return asyncio.run(session())
+
+
+def _check_plain(cluster: Cluster) -> None:
+    protocol = dict(cluster.properties).get("security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise OttlaError(f"this command cannot speak {protocol} yet, which the profile asks for: only PLAINTEXT")
+
+
+class Session:
+    """Requests go to the broker that was reached first, unless they say to which."""
+
+    def __init__(self, cluster: Cluster, first: Connection) -> None:
+        self.cluster = cluster
+        self.brokers: dict[int, Address] = {}  # as the last metadata had them
+        self._first = first
+        self._others: dict[int, Connection] = {}
+
+    async def call(self, request: Any, *, broker: int | None = None, longer_s: float = 0.0) -> Any:
+        """`longer_s` is what the broker itself may take, on top of the time that any answer may take."""
+        connection = self._first if broker is None else await self._to(broker)
+        try:
+            return await connection.call(request, within=self.cluster.timeout_s + longer_s)
+        except RequestTimedOut:
+            raise OttlaError(
+                f"{connection.peer} took the connection and has not answered within "
+                f"{self.cluster.timeout_s + longer_s:g} s. Is it a Kafka listener (and one without TLS)? A broker that "
+                "is only slow gets more time by --timeout."
+            ) from None
+
+    async def _to(self, broker: int) -> Connection:
+        if broker not in self._others:
+            if broker not in self.brokers:
+                raise OttlaError(f"there is no broker {broker}; there are {', '.join(map(str, sorted(self.brokers)))}")
+            address = self.brokers[broker]
+            try:
+                self._others[broker] = await _connect(address, self.cluster.timeout_s)
+            except ConnectionFailed as error:
+                raise OttlaError(
+                    f"broker {broker} cannot be reached at {address}, where the cluster says that it is "
+                    f"({_reason(error)})"
+                ) from None
+        return self._others[broker]
+
+    async def close(self) -> None:
+        for connection in (self._first, *self._others.values()):
+            await connection.close()
+
+
+async def _connect_to_any(cluster: Cluster) -> Connection:
+    reason = ""
+    for address in cluster.bootstrap:
+        try:
+            return await _connect(address, cluster.timeout_s)
+        except ConnectionFailed as error:
+            reason = _reason(error)
+    raise OttlaError(cluster.unreachable(reason))
+
+
+async def _connect(address: Address, timeout_s: float) -> Connection:
+    return await Connection.open(
+        cast("Env", _NetworkOnly()), address.host, address.port, "ottla-cli", within=min(timeout_s, CONNECT_WITHIN_S)
+    )
+
+
+CONNECT_WITHIN_S: Final = 5.0
+
+
+def _reason(error: ConnectionFailed) -> str:
+    cause = error.__cause__
+    if isinstance(cause, ConnectionRefusedError):  # asyncio puts the address into strerror
+        return "connection refused"
+    return cause.strerror or str(cause) if isinstance(cause, OSError) else "no answer in time"
+
+
+class Refusal(NamedTuple):
+    code: ErrorCode
+    message: str | None
+
+    def __str__(self) -> str:
+        return _ADVICE.get(self.code) or self.message or self.code.name.upper()
+
+
+_ADVICE: Final = {
+    ErrorCode.unknown_topic_or_partition: "there is no such topic; `ottla topic list` shows those that are there",
+    ErrorCode.topic_already_exists: "a topic of that name is already there",
+    ErrorCode.topic_authorization_failed: "you are not allowed to",
+    ErrorCode.cluster_authorization_failed: "you are not allowed to",
+}
+
+
+def refusal(code: ErrorCode, message: str | None) -> Refusal | None:
+    return None if code is ErrorCode.none else Refusal(code, message)
+
+
+def raise_for(code: ErrorCode, message: str | None, what: str) -> None:
+    if code is not ErrorCode.none:
+        raise OttlaError(f"{what}: {Refusal(code, message)}")

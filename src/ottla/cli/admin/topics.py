@@ -1,0 +1,138 @@
+"""Topics: which there are, and making, growing and deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+from uuid import UUID
+
+from ottla.cli.admin.session import Refusal, Session, raise_for, refusal
+from ottla.cli.cluster import Address
+from ottla.model.errors import ErrorCode, OttlaError
+
+CHANGE_WITHIN_S: Final = 30.0
+
+
+class PartitionInfo(NamedTuple):
+    number: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+class TopicInfo(NamedTuple):
+    name: str
+    id: UUID | None
+    internal: bool
+    partitions: tuple[PartitionInfo, ...]
+
+    @property
+    def replication_factor(self) -> int:
+        return max((len(partition.replicas) for partition in self.partitions), default=0)
+
+
+async def topics(session: Session, names: Sequence[str] | None = None) -> list[TopicInfo]:
+    """All topics, or the named ones; OttlaError if one of those is not there. Also tells the session the brokers."""
+    from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+
+    asked = None if names is None else tuple(MetadataRequestTopic(topic_id=None, name=cast(Any, n)) for n in names)
+    answer = await session.call(
+        MetadataRequest(topics=asked, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+    )
+    session.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+    found = []
+    for topic in answer.topics:
+        if topic.error_code is ErrorCode.unknown_topic_or_partition:
+            raise OttlaError(await no_such_topic(session, topic.name))
+        raise_for(topic.error_code, None, f"topic {topic.name}")
+        partitions = tuple(
+            PartitionInfo(
+                part.partition_index,
+                part.leader_id,
+                part.leader_epoch,
+                part.replica_nodes,
+                part.isr_nodes,
+                part.offline_replicas,
+            )
+            for part in sorted(topic.partitions, key=lambda part: part.partition_index)
+        )
+        found.append(TopicInfo(topic.name, topic.topic_id, topic.is_internal, partitions))
+    return sorted(found, key=lambda topic: topic.name)
+
+
+def chosen_partitions(topic: TopicInfo, only: Sequence[int]) -> list[int]:
+    """The wanted ones, all if none are; OttlaError if the topic does not have one of them."""
+    there = [partition.number for partition in topic.partitions]
+    missing = sorted(set(only) - set(there))
+    if missing:
+        raise OttlaError(f"topic {topic.name} has no partition {missing[0]}, only 0 to {there[-1]}")
+    return sorted(set(only)) or there
+
+
+async def no_such_topic(session: Session, name: str) -> str:
+    from ottla.cli.groups import did_you_mean
+
+    hint = did_you_mean(name, [topic.name for topic in await topics(session)])
+    return f"there is no topic {name}{hint or '; `ottla topic list` shows those that are there'}"
+
+
+async def create_topic(
+    session: Session,
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    configs: Mapping[str, str],
+    *,
+    check_only: bool,
+) -> TopicInfo:
+    """Partitions and replicas of -1 take the broker's defaults. In the answer, leaders are not known yet."""
+    from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+    plain = cast(Any, (name, partitions, replication_factor))
+    topic = CreatableTopic(
+        name=plain[0],
+        num_partitions=plain[1],
+        replication_factor=plain[2],
+        assignments=(),
+        configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
+    )
+    answer = await session.call(
+        CreateTopicsRequest(topics=(topic,), timeout=_timeout(), validate_only=check_only), longer_s=CHANGE_WITHIN_S
+    )
+    (made,) = answer.topics
+    raise_for(made.error_code, made.error_message, f"cannot create topic {name}")
+    replicas = tuple(range(max(made.replication_factor, 0)))
+    numbers = range(max(made.num_partitions, 0))
+    return TopicInfo(
+        made.name, made.topic_id, False, tuple(PartitionInfo(i, -1, -1, replicas, (), ()) for i in numbers)
+    )
+
+
+async def delete_topics(session: Session, names: Sequence[str]) -> dict[str, Refusal | None]:
+    """For each name None, or why it could not be deleted."""
+    from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+
+    states = tuple(DeleteTopicState(name=cast(Any, name), topic_id=None) for name in names)
+    answer = await session.call(DeleteTopicsRequest(topics=states, timeout=_timeout()), longer_s=CHANGE_WITHIN_S)
+    return {topic.name: refusal(topic.error_code, topic.error_message) for topic in answer.responses}
+
+
+async def add_partitions(session: Session, name: str, total: int, *, check_only: bool) -> None:
+    from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
+
+    topic = CreatePartitionsTopic(name=cast(Any, name), count=cast(Any, total), assignments=None)
+    answer = await session.call(
+        CreatePartitionsRequest(topics=(topic,), timeout=_timeout(), validate_only=check_only),
+        longer_s=CHANGE_WITHIN_S,
+    )
+    (made,) = answer.results
+    raise_for(made.error_code, made.error_message, f"cannot give topic {name} {total} partitions")
+
+
+def _timeout() -> Any:
+    """What the broker may take for a change."""
+    from datetime import timedelta
+
+    return timedelta(seconds=CHANGE_WITHIN_S)

@@ -1,0 +1,63 @@
+"""Groups of commands: imported when used, and helpful when mistyped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+Commands = Mapping[str, tuple[str, str]]
+"""By name: the module, whose attribute `command` it is, and its line of help."""
+
+
+def did_you_mean(wrong: str, right: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """What to put behind a complaint: `; did you mean this or that?`, or nothing where nothing is like it."""
+    from difflib import SequenceMatcher, get_close_matches
+
+    close = get_close_matches(wrong, list(right), n=2, cutoff=cutoff)
+    likeness = [SequenceMatcher(None, wrong, name).ratio() for name in close]
+    told = [name for name, ratio in zip(close, likeness, strict=True) if ratio > max(likeness) - 0.1]
+    return f"; did you mean {' or '.join(told)}?" if told else ""
+
+
+class SuggestingGroup(click.Group):
+    """A mistyped command is answered with the ones that look like it."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-"):
+            ctx.fail(f"There is no command {args[0]!r}{did_you_mean(args[0], known, cutoff=0.5) or '.'}")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(SuggestingGroup):
+    def __init__(self, *args: Any, commands: Commands, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._table = commands
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._table:
+            return None
+        command = import_module(self._table[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self._table.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """As click does, but without importing every command for its line of help."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            CompletionItem(name, help=text) for name, (_, text) in self._table.items() if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]

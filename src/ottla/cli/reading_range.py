@@ -1,0 +1,110 @@
+"""Which records `ottla consume` reads: from where on in each partition, and up to where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from ottla.cli.output import note
+from ottla.cli.times import parse_time
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    start: int | str = "end"
+    """beginning, end, stored, or an offset; a negative one counts from the end."""
+    from_ms: int | None = None
+    until_ms: int | None = None
+
+
+def parse_range(offsets: Sequence[str], from_ms: int | None, until_ms: int | None, now_ms: int) -> Range:
+    """What -o says, possibly several times as with kcat: a start, s@TIME, e@TIME; and the options for times."""
+    start: int | str | None = None
+    for text in offsets:
+        if text.startswith(("s@", "e@")):
+            moment = _time(text, now_ms)
+            if text[0] == "s":
+                from_ms = _once(from_ms, moment, "start")
+            else:
+                until_ms = _once(until_ms, moment, "end")
+        else:
+            start = _once(start, parse_start(text), "start")
+    if from_ms is not None and start is not None:
+        raise click.UsageError("an offset and a time to start from exclude each other")
+    if from_ms is not None and until_ms is not None and until_ms < from_ms:
+        raise click.UsageError("the end is before the start")
+    return Range("end" if start is None else start, from_ms, until_ms)
+
+
+def parse_start(text: str) -> int | str:
+    if text in ("beginning", "end", "stored"):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise click.UsageError(f"-o {text}: must be beginning, end, stored, a number, s@TIME or e@TIME") from None
+
+
+def _once(before: Any, value: Any, what: str) -> Any:
+    if before is not None:
+        raise click.UsageError(f"there can be one {what} only")
+    return value
+
+
+def _time(text: str, now_ms: int) -> int:
+    try:
+        return parse_time(text[2:], now_ms)
+    except ValueError as error:
+        raise click.UsageError(f"-o {text}: {error}") from None
+
+
+def first_offsets(consumer: Any, partitions: Sequence[Partition], wanted: Range, timeout_s: float) -> list[Any]:
+    """The partitions with the offsets to start from, as confluent-kafka assigns them."""
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, TopicPartition
+
+    if wanted.from_ms is not None:
+        return _offsets_for_time(consumer, partitions, wanted.from_ms, timeout_s)
+    if wanted.start == "stored":
+        stored = consumer.committed([TopicPartition(*part) for part in partitions], timeout=timeout_s)
+        for part in stored:
+            if part.offset == OFFSET_INVALID:
+                note(f"No offset is stored for {part.topic}-{part.partition}: reading it from the end.")
+                part.offset = OFFSET_END
+        return list(stored)
+
+    def first(topic: str, partition: int) -> int:
+        if isinstance(wanted.start, str):
+            return int(OFFSET_BEGINNING if wanted.start == "beginning" else OFFSET_END)
+        if wanted.start >= 0:
+            return wanted.start
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=timeout_s)
+        return int(max(low, high + wanted.start))
+
+    return [TopicPartition(*part, first(*part)) for part in partitions]
+
+
+def end_offsets(
+    consumer: Any, partitions: Sequence[Partition], until_ms: int, timeout_s: float
+) -> dict[Partition, int]:
+    """Where each partition's first record at or after a time is; its end if there is none."""
+    ends = {}
+    for part in _offsets_for_time(consumer, partitions, until_ms, timeout_s):
+        if part.offset < 0:
+            _, part.offset = consumer.get_watermark_offsets(part, timeout=timeout_s)
+        ends[part.topic, part.partition] = part.offset
+    return ends
+
+
+def _offsets_for_time(consumer: Any, partitions: Sequence[Partition], ms: int, timeout_s: float) -> list[Any]:
+    from confluent_kafka import KafkaException, TopicPartition
+
+    found = consumer.offsets_for_times([TopicPartition(*part, ms) for part in partitions], timeout=timeout_s)
+    for part in found:
+        if part.error is not None:
+            raise KafkaException(part.error)
+    return list(found)

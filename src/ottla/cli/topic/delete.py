@@ -1,0 +1,28 @@
+"""`ottla topic delete`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.completing import topic_names
+from ottla.cli.output import is_terminal, may_go_on, note
+
+
+@click.command("delete")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=topic_names)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal.")
+@cluster_options
+def command(names: tuple[str, ...], yes: bool, cluster: Cluster) -> None:
+    """Delete topics and all their records."""
+    from ottla.cli.admin import session, topics
+
+    if sys.stdin.isatty() and is_terminal():  # a script that says delete means it
+        may_go_on(f"Delete {', '.join(names)} with all records?", yes)
+    outcome = session.run(cluster, lambda there: topics.delete_topics(there, names))
+    for name, refused in outcome.items():
+        note(f"Deleted topic {name}." if refused is None else f"ottla: cannot delete topic {name}: {refused}")
+    if any(outcome.values()):
+        sys.exit(1)

@@ -1,0 +1,57 @@
+"""Tables, JSON and YAML."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.cli.output import Column, cell, print_rows, yaml_lines
+
+scalars = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=12
+)
+
+
+@given(values)
+def test_yaml_is_read_back_as_it_was(value: Any) -> None:
+    assert yaml.safe_load("\n".join(yaml_lines(value))) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["null", "Yes", "on", "1", "1.5", "a: b", "- a", "", " a", "#a", "2025-01-01", "~", "a\nb"]
+)
+def test_text_that_could_be_something_else_is_quoted(text: str) -> None:
+    assert yaml.safe_load("\n".join(yaml_lines({"a": [text]}))) == {"a": [text]}
+
+
+ROWS = [{"name": "a", "n": 1, "list": [1, 2], "more": None}, {"name": "bcd", "n": 20, "list": [], "more": True}]
+COLUMNS = (Column("NAME", "name"), Column("N", "n"), Column("LIST", "list"))
+
+
+@pytest.mark.parametrize(
+    ("output", "printed"),
+    [
+        (None, "a\t1\t1,2\nbcd\t20\tnone\n"),
+        ("table", "NAME  N   LIST\na     1   1,2\nbcd   20  none\n"),
+    ],
+)
+def test_rows_are_lines_or_a_table(output: str | None, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows(output, COLUMNS, ROWS)
+    assert capsys.readouterr().out == printed
+
+
+def test_rows_as_json_and_yaml_have_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows("json", COLUMNS, ROWS)
+    assert json.loads(capsys.readouterr().out) == ROWS
+    print_rows("yaml", COLUMNS, ROWS)
+    assert yaml.safe_load(capsys.readouterr().out) == ROWS
+
+
+def test_cells() -> None:
+    assert [cell(value) for value in (None, True, False, 3, [1], [])] == ["-", "yes", "no", "3", "1", "none"]
