@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Principal, Resource
 from ottla.wire.build import build, response_type
 from ottla.wire.codec import RequestHeader
@@ -32,6 +33,10 @@ class Context(NamedTuple):
 
     def allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
         return self.node.authorizer.allows(self.principal, operation, resource, name)
+
+    def count_errors(self, codes: Iterable[ErrorCode]) -> None:
+        """For APIs that write their answers themselves: the errors in one answer. Others need not care."""
+        self.node.dispatcher.stats[self.header.key].fail(codes)
 
     def respond(self, **values: Any) -> Any:
         """The answer in the version of the request; values are those of the newest version (see wire/build.py)."""

@@ -19,6 +19,7 @@ from ottla.env.disk import PosixDisk
 from ottla.env.executor import PoolExecutor
 from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
+from ottla.env.process_metrics import ProcessFigures
 from ottla.env.randomness import SeededRandom
 from ottla.model.config import BrokerConfig
 
@@ -26,7 +27,11 @@ _log = logging.getLogger("ottla.broker")
 
 
 def real_env() -> Env:
-    return Env(SystemClock(), PosixDisk(), TcpNetwork(), PoolExecutor(), SeededRandom(random.SystemRandom()))
+    disk, process = PosixDisk(), ProcessFigures()
+    env = Env(SystemClock(), disk, TcpNetwork(), PoolExecutor(), SeededRandom(random.SystemRandom()))
+    env.metrics.add(process.collect, refresh=process.refresh)
+    env.metrics.add(disk.times.collect)
+    return env
 
 
 def run(config: BrokerConfig, *, on_started: Callable[[str], None]) -> None:

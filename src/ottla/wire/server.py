@@ -76,6 +76,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             if transport.get_extra_info("sslcontext") is None:
                 self._socket = socket.socket(sock.family, sock.type, sock.proto, sock.fileno())
         self._settings.connections[self] = None
+        self._settings.opened[self.listener] = self._settings.opened.get(self.listener, 0) + 1
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
