@@ -234,7 +234,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         except CloseConnection as error:
             if str(error):
-                _log.info("closing the connection from %s: %s", self.peer, error)
+                _log.info("closing the connection from %s: %s", self.peer, error, extra={"peer": self.peer})
             self.close()
             return
         except Exception:
@@ -447,7 +447,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     # -- the end
 
     def _refuse(self, reason: str) -> None:
-        _log.warning("closing the connection from %s: %s", self.peer, reason)
+        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
         self.abort()
 
     def close(self) -> None:
