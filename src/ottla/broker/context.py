@@ -52,7 +52,8 @@ class Api:
     """One API: its number, the versions that we answer, and who answers.
 
     `handle` gets the decoded request and gives the answer, or a coroutine of it. `handle_raw`, for Produce and Fetch,
-    gets the body's bytes and gives a whole frame. `advertise_from` is what ApiVersions says where that differs.
+    gets the body's bytes and gives a whole frame. `advertise_from` is what ApiVersions says where that differs, and
+    `is_offered` whether it says anything; an API that is not offered is answered nevertheless.
     """
 
     key: int
@@ -62,3 +63,4 @@ class Api:
     handle: EntityHandler | None = None
     handle_raw: RawHandler | None = None
     advertise_from: int | None = None
+    is_offered: Callable[[Node], bool] | None = None

@@ -24,6 +24,7 @@ from ottla.broker.node_state import NodeState
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.status import StatusListener
+from ottla.broker.telemetry.telemetry import Telemetry
 from ottla.env.loop_lag import LoopLag
 from ottla.env.ports import Env, Listener
 from ottla.env.timers import TimerWheel
@@ -71,8 +72,9 @@ class Node:
         )
         self.metadata_answers = AnswerCache()
         self.dispatcher = Dispatcher(self, ALL)
+        self.telemetry: Telemetry = Telemetry(self)
         self.status = StatusListener(env, self)
-        for collector in (NodeMetrics(self), self.dispatcher.metrics, self.loop_lag):
+        for collector in (NodeMetrics(self), self.dispatcher.metrics, self.loop_lag, self.telemetry):
             env.metrics.add(collector.collect)
         self._listeners: list[Listener] = []
 
@@ -140,10 +142,12 @@ class Node:
         self.state = NodeState.RECOVERY
         self._open_logs(dirs)
         await self._controller.subscribe(self.replicas.publish)
+        await self._controller.subscribe(self.telemetry.publish)
         await self.controller.submit(UnfenceBroker(self.config.node_id, self.broker_epoch))
         for listener in self._listeners:
             await listener.serve()
         self.logs.start()
+        self.telemetry.start()
         self.loop_lag.start()
         self.timers.after(_STALL_CHECK_MS, self._check_stalled)
         self.state = NodeState.RUNNING
@@ -223,6 +227,7 @@ class Node:
         self._connections = ConnectionSettings(
             self.dispatcher, self.env, BufferPool(budget), config.socket_request_max_bytes
         )
+        self._connections.on_lost.append(self.telemetry.subscriptions.disconnected)
         self.env.metrics.add(ConnectionMetrics(self._connections).collect)
         for endpoint in config.listeners.broker:
             self._connections.opened[endpoint.name] = 0

@@ -30,6 +30,7 @@ class ConnectionSettings:
         self.scratch_view = memoryview(self.scratch)
         self.connections: dict[ServerConnection, None] = {}
         self.opened: dict[str, int] = {}  # connections that were accepted, by listener
+        self.on_lost: list[Callable[[ServerConnection], None]] = []
         self.draining = False
 
     async def drain(self, seconds: float) -> None:

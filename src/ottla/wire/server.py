@@ -42,6 +42,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.listener = listener
         self.pool = settings.pool
         self.peer = "?"
+        self.software = ("unknown", "unknown")  # name and version, as the client tells them (KIP-511)
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
         self._settings = settings
         self._transport: asyncio.Transport | None = None
@@ -81,6 +82,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._settings.connections.pop(self, None)
+        for listener in self._settings.on_lost:
+            listener(self)
         if self._waits_for_buffer:
             self._settings.pool.stop_waiting(self._buffer_is_free)
         self._release_frame()
