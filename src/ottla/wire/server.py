@@ -42,6 +42,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.listener = listener
         self.pool = settings.pool
         self.peer = "?"
+        self.software = ("unknown", "unknown")  # name and version, as the client tells them (KIP-511)
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
         self._settings = settings
         self._transport: asyncio.Transport | None = None
@@ -76,10 +77,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             if transport.get_extra_info("sslcontext") is None:
                 self._socket = socket.socket(sock.family, sock.type, sock.proto, sock.fileno())
         self._settings.connections[self] = None
+        self._settings.opened[self.listener] = self._settings.opened.get(self.listener, 0) + 1
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._settings.connections.pop(self, None)
+        for listener in self._settings.on_lost:
+            listener(self)
         if self._waits_for_buffer:
             self._settings.pool.stop_waiting(self._buffer_is_free)
         self._release_frame()
@@ -233,7 +237,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         except CloseConnection as error:
             if str(error):
-                _log.info("closing the connection from %s: %s", self.peer, error)
+                _log.info("closing the connection from %s: %s", self.peer, error, extra={"peer": self.peer})
             self.close()
             return
         except Exception:
@@ -446,7 +450,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     # -- the end
 
     def _refuse(self, reason: str) -> None:
-        _log.warning("closing the connection from %s: %s", self.peer, reason)
+        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
         self.abort()
 
     def close(self) -> None:

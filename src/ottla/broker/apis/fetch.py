@@ -18,6 +18,7 @@ from typing import Any, Final
 from ottla.broker.apis.fetch_format import FLEXIBLE, TOPIC_IDS, Key, Row, write_answer
 from ottla.broker.context import Api, Context
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, Session, SessionError, Told, Wanted
+from ottla.broker.traffic import count_fetched
 from ottla.log.index import NotInMemory
 from ottla.model.errors import ErrorCode
 from ottla.model.names import NO_EPOCH
@@ -39,6 +40,7 @@ def handle(context: Context, body: memoryview) -> Message | Later:
     try:
         session = _session(context, request, wanted, forgotten)
     except SessionError as error:
+        context.count_errors([error.code])
         return write_answer(version, context.header.correlation_id, error.code, 0, [])
     return _Fetch(context, request, session, wanted).start()
 
@@ -260,6 +262,7 @@ class _Fetch:
 
     def _answer(self, rows: list[Row]) -> Message:
         session = self._session
+        count_fetched(self._context, self._targets or (), rows)
         if session is not None:
             rows = self._note(session, rows)
         header = self._context.header

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ottla.broker.apis.produce_format import FLEXIBLE, Request, Row, Topic, read, write
 from ottla.broker.context import Api, Context
+from ottla.broker.traffic import count_refused
 from ottla.log.producers import Origin
 from ottla.model.errors import ErrorCode
 from ottla.model.names import INTERNAL_TOPICS
@@ -246,6 +247,7 @@ def _hold_until_done(pool: BufferPool, size: int, futures: list[asyncio.Future[A
 
 
 def _answer(context: Context, request: Request, results: list[list[Appended]]) -> bytes | None:
+    count_refused(context, request, results)
     if request.acks == 0:
         for topic, appended in zip(request.topics, results, strict=True):
             for row, result in zip(topic.rows, appended, strict=True):
