@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "storage": ("ottla.cli.storage", "Prepare the folders of a node."),
     "topic": ("ottla.cli.topic", "Create, list, describe, change, empty, copy and delete topics."),
     "config": ("ottla.cli.config", "Show, change and explain configs."),
+    "log": ("ottla.cli.log", "Look into the files of a log, and check them."),
     "produce": ("ottla.cli.produce", "Write records to a topic, from arguments, lines or files."),
     "consume": ("ottla.cli.consume", "Read records of topics."),
     "profile": ("ottla.cli.profile", "Keep addresses of clusters under names."),
