@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "log": ("ottla.cli.log", "Look into the files of a log, and check them."),
     "produce": ("ottla.cli.produce", "Write records to a topic, from arguments, lines or files."),
     "consume": ("ottla.cli.consume", "Read records of topics."),
+    "perf": ("ottla.cli.perf", "Measure a cluster: writing, reading, and the way from one to the other."),
     "profile": ("ottla.cli.profile", "Keep addresses of clusters under names."),
     "completion": ("ottla.cli.completion", "Print the script that completes commands in a shell."),
 }
