@@ -215,7 +215,7 @@ class Machine:
             **intervals,
         }
 
-        def topic(partition: TopicPartition, topic_id: UUID | None) -> tuple[UUID, LogConfig] | None:
+        def topic(partition: TopicPartition, topic_id: UUID | None, directory: UUID) -> tuple[UUID, LogConfig] | None:
             found = known.get(partition)
             return found if found is not None and topic_id in (None, found[0]) else None
 

@@ -57,7 +57,7 @@ def with_logs(
         timers = TimerWheel(asyncio.get_running_loop())
         log_dir = LogDir(env, str(folder))
         manager = LogManager(env, timers, [log_dir], intervals, lambda partition: log_dir.logs[partition].end_offset)
-        manager.load(lambda partition, topic_id: known.get(partition))
+        manager.load(lambda partition, topic_id, directory: known.get(partition))
         result = await story(manager, env)
         timers.close()
         if stop:

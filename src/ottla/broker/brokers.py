@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.env.ports import Randomness
-from ottla.metadata.image import (
-    DIRECTORY_LOST,
-    DIRECTORY_MIGRATING,
-    DIRECTORY_UNASSIGNED,
-    BrokerImage,
-    MetadataImage,
-    PartitionImage,
-)
+from ottla.metadata.image import MetadataImage, PartitionImage
 
 NO_BROKER = -1
 
@@ -47,13 +40,5 @@ def offline_replicas(image: MetadataImage, partition: PartitionImage, listener: 
         if (broker := image.brokers.get(replica)) is None
         or broker.fenced
         or broker.endpoint(listener) is None
-        or not _is_online(broker, directory)
+        or not broker.has_online(directory)
     ]
-
-
-def _is_online(broker: BrokerImage, directory: object) -> bool:
-    if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING):
-        return True
-    if directory == DIRECTORY_LOST:
-        return False
-    return not broker.directories or directory in broker.directories

@@ -16,9 +16,13 @@ from uuid import UUID
 from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.apis.registry import ALL
 from ottla.broker.auto_create import AutoCreate
+from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.known_partitions import KnownPartitions
+from ottla.broker.log_dirs import OpenedDirs, open_log_dirs
+from ottla.broker.moves import Moves
 from ottla.broker.node_metrics import NodeMetrics
 from ottla.broker.node_state import NodeState
 from ottla.broker.producer_ids import ProducerIds
@@ -30,7 +34,7 @@ from ottla.env.ports import Env, Listener
 from ottla.env.timers import TimerWheel
 from ottla.log.log_dir import LogDir
 from ottla.log.manager import LogManager, TendingIntervals
-from ottla.metadata import bootstrap, meta_properties
+from ottla.metadata import bootstrap
 from ottla.metadata.controller.config_rules import config_rules
 from ottla.metadata.controller.features import SUPPORTED, bootstrap_records
 from ottla.metadata.controller.requests import RegisterBroker, UnfenceBroker
@@ -86,6 +90,8 @@ class Node:
     auto_create: AutoCreate
     logs: LogManager
     replicas: Replicas
+    directories: Directories
+    moves: Moves
     raft: RaftNode
     _controller: LocalController
     _metadata_log: MetadataLog
@@ -134,45 +140,28 @@ class Node:
             await self.status.open(*self.config.metrics_listener)
         self.timers = TimerWheel(self.env.loop)
         self.waiting = WaitingRoom(self.timers)
-        dirs = [LogDir(self.env, path) for path in self.config.log_dirs]
-        directory_ids = self._check_owner()
+        opened = open_log_dirs(self.env, self.config)
+        self.cluster_id = opened.cluster_id
         await self._start_controller()
         await self._listen()
-        await self._register(directory_ids)  # from here on nobody leads in an epoch of before the start
+        # From here on nobody leads in an epoch of before the start.
+        await self._register(tuple(log_dir.id for log_dir in opened.online))
         self.state = NodeState.RECOVERY
-        self._open_logs(dirs)
+        self._open_logs(opened)
         await self._controller.subscribe(self.replicas.publish)
         await self._controller.subscribe(self.telemetry.publish)
+        await self.directories.settle()
+        if self.failed.done():
+            self.failed.result()
         await self.controller.submit(UnfenceBroker(self.config.node_id, self.broker_epoch))
         for listener in self._listeners:
             await listener.serve()
         self.logs.start()
         self.telemetry.start()
+        self.moves.resume()
         self.loop_lag.start()
         self.timers.after(_STALL_CHECK_MS, self._check_stalled)
         self.state = NodeState.RUNNING
-
-    def _check_owner(self) -> tuple[UUID, ...]:
-        """Every folder must belong to this node of this cluster; a mix-up here would mix up data."""
-        ids = []
-        for folder in dict.fromkeys((*self.config.log_dirs, self.config.metadata_log_dir)):
-            meta = meta_properties.load(self.env.disk, folder)
-            if meta is None:
-                raise OttlaError(
-                    f"{folder} is not formatted: there is no meta.properties in it. Run `ottla storage format`, or "
-                    "`ottla up`, which does it by itself."
-                )
-            if meta.node_id != self.config.node_id:
-                raise OttlaError(
-                    f"{folder} belongs to node {meta.node_id}, this is node {self.config.node_id}. "
-                    "Correct node.id or log.dirs."
-                )
-            if self.cluster_id and meta.cluster_id != self.cluster_id:
-                raise OttlaError(f"{folder} belongs to cluster {meta.cluster_id}, other folders to {self.cluster_id}")
-            self.cluster_id = meta.cluster_id
-            if folder in self.config.log_dirs:
-                ids.append(meta.directory_id)
-        return tuple(ids)
 
     async def _start_controller(self) -> None:
         env, config = self.env, self.config
@@ -191,32 +180,47 @@ class Node:
         self.controller = self._controller = LocalController(env, raft, settings, records)
         self.producer_ids = ProducerIds(self.controller, config.node_id, lambda: self.broker_epoch)
         self.auto_create = AutoCreate(self.controller)
+        self.directories = Directories(self.controller, config.node_id, lambda: self.broker_epoch)
         await self._controller.start()
         await self._controller.subscribe(self.dynamic_config.publish)
 
     def _metadata_failed(self, error: BaseException) -> None:
         """Without its metadata log a node must not serve: what it would acknowledge could not be kept."""
+        self._fail(f"{self._metadata_log.log.folder} cannot be written: {error}. Repair the disk, then restart.")
+
+    def _fail(self, message: str) -> None:
         if self.failed is not None and not self.failed.done():
-            folder = self._metadata_log.log.folder
-            self.failed.set_exception(
-                OttlaError(f"{folder} cannot be written: {error}. Repair the disk, then restart.")
-            )
+            self.failed.set_exception(OttlaError(message))
 
-    def _open_logs(self, dirs: list[LogDir]) -> None:
-        self.logs = LogManager(self.env, self.timers, dirs, _intervals(self.config), self._high_watermark)
-        image = self.image
+    def _log_dir_failed(self, log_dir: LogDir) -> None:
+        """As Kafka: the others go on, unless there is none, or the metadata lies in this one."""
+        if log_dir.path == self.config.metadata_log_dir:
+            self._fail(f"{log_dir.path}, where the metadata log lies, has failed: {log_dir.failed}. Repair the disk.")
+        elif not self.logs.dirs:
+            self._fail(f"all log dirs have failed, {log_dir.path} last: {log_dir.failed}. Repair the disks.")
+        else:
+            self.env.loop.call_soon(self._give_up, log_dir)
 
-        def known(partition: TopicPartition, topic_id: UUID | None) -> tuple[UUID, LogConfig] | None:
-            topic = image.topic(partition.topic)
-            if topic is None or partition.partition not in topic.partitions or topic_id not in (None, topic.id):
-                return None
-            return topic.id, log_config(self.config, image.topic_config(topic.name))
+    def _give_up(self, log_dir: LogDir) -> None:
+        self.moves.cancel_those_of(log_dir)
+        self.replicas.give_up(log_dir)
+        self.directories.fail(log_dir.id)
 
-        self.logs.load(known)
+    def _open_logs(self, opened: OpenedDirs) -> None:
+        dirs = opened.online
+        self.logs = LogManager(
+            self.env, self.timers, dirs, _intervals(self.config), self._high_watermark, opened.offline
+        )
+        self.logs.on_dir_failed = self._log_dir_failed
+
         checkpointed = {key: offset for log_dir in dirs for key, offset in log_dir.high_watermarks.items()}
-        self.replicas = Replicas(self.env, self.dynamic_config, self.logs, self.waiting, checkpointed)
+        self.replicas = Replicas(
+            self.env, self.dynamic_config, self.logs, self.waiting, checkpointed, self.directories.assign
+        )
         self.dynamic_config.on_change(self.replicas.reconfigure)
         self.dynamic_config.on_change(lambda _, now: self.logs.expire_producers_after(now.producer_id_expiration_ms))
+        self.moves = Moves(self.env, self.logs, self.replicas, self.directories)
+        self.logs.load(KnownPartitions(self.config, self.image, self.logs.folders()))
 
     def _high_watermark(self, partition: TopicPartition) -> int | None:
         return self.replicas.high_watermark(partition)
@@ -286,6 +290,8 @@ class Node:
             connection.close()
         await self.dispatcher.stop()
         await self.auto_create.stop()
+        await self.moves.stop()
+        await self.directories.stop()
         self.producer_ids.stop()
         self.loop_lag.stop()
         self.timers.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -13,7 +13,14 @@ from ottla.env.breath import Breath
 from ottla.env.ports import Env
 from ottla.log.manager import LogManager
 from ottla.metadata.delta import MetadataDelta, PartitionKey
-from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, ResourceType
+from ottla.metadata.image import (
+    DIRECTORY_LOST,
+    DIRECTORY_UNASSIGNED,
+    EMPTY_IMAGE,
+    MetadataImage,
+    PartitionImage,
+    ResourceType,
+)
 from ottla.model.config import BrokerConfig, LogConfig, log_config
 from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
@@ -21,6 +28,7 @@ from ottla.replica.partition import Leadership, Partition
 from ottla.replica.waiting import WaitingRoom
 
 if TYPE_CHECKING:
+    from ottla.log.log_dir import LogDir
     from ottla.log.partition_log import PartitionLog
 
 _log = logging.getLogger("ottla.broker")
@@ -36,6 +44,7 @@ class Replicas:
         logs: LogManager,
         waiting: WaitingRoom,
         checkpointed: Mapping[TopicPartition, int],
+        assign: Callable[[UUID, int, UUID], None] = lambda topic_id, partition, directory: None,
     ) -> None:
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[object, int], Partition] = {}
@@ -47,6 +56,7 @@ class Replicas:
         self._logs = logs
         self._waiting = waiting
         self._checkpointed = checkpointed  # high watermarks from before the start
+        self._assign = assign  # tells where a partition lies, if the metadata says something else
 
     # -- looking up
 
@@ -65,7 +75,7 @@ class Replicas:
         if topic is None or partition not in topic.partitions:
             return ErrorCode.unknown_topic_or_partition
         if self._node_id in topic.partitions[partition].replicas:
-            return ErrorCode.kafka_storage_error  # it should be here: its log could not be opened
+            return ErrorCode.kafka_storage_error  # it should be here: its log dir is offline
         return ErrorCode.not_leader_or_follower
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
@@ -89,7 +99,7 @@ class Replicas:
             changed = image.partition(key.topic_id, key.partition)
             name = self.name_of(key.topic_id)
             if changed is not None and name is not None:
-                self._place(key.topic_id, name, key.partition, changed)
+                self._place(key.topic_id, name, key.partition, changed, is_new=_is_new(delta, key))
                 await breath.take()
         for resource in delta.changed_configs:
             configured = image.topic(resource.name) if resource.type == ResourceType.TOPIC else None
@@ -109,17 +119,15 @@ class Replicas:
                     partition.configure(config)
             await breath.take()
 
-    def _place(self, topic_id: UUID, name: str, number: int, image: PartitionImage) -> None:
+    def _place(self, topic_id: UUID, name: str, number: int, image: PartitionImage, *, is_new: bool) -> None:
         key = TopicPartition(name, number)
         if self._node_id not in image.replicas:
             self._remove(topic_id, key)
             return
         partition = self.by_id.get(PartitionKey(topic_id, number))
         if partition is None:
-            try:
-                log = self._logs.get_or_create(key, topic_id, self.log_config_of(name))
-            except OSError as error:
-                _log.error("the log of %s could not be created: %s", key, error)
+            log = self._open(key, topic_id, image.directory_of(self._node_id), is_new)
+            if log is None:
                 return
             partition = self._add(key, topic_id, log)
         try:
@@ -128,6 +136,37 @@ class Replicas:
             )
         except OSError as error:  # must not keep the partitions after it from what was published
             _log.error("the leader epoch of %s could not be stored: %s", key, error)
+
+    def _open(self, key: TopicPartition, topic_id: UUID, directory: UUID, is_new: bool) -> PartitionLog | None:
+        """The log of a partition, a new one if need be; None if it lies in a log dir that is offline."""
+        logs = self._logs
+        if logs.offline and logs.get(key) is None:  # a new one would hide what comes back with the dir
+            if directory == DIRECTORY_UNASSIGNED and not is_new:  # we died before we could tell where it is
+                self._assign(topic_id, key.partition, DIRECTORY_LOST)
+                return None
+            if directory != DIRECTORY_UNASSIGNED and all(log_dir.id != directory for log_dir in logs.dirs):
+                return None
+        try:
+            log = logs.get_or_create(key, topic_id, self.log_config_of(key.topic), directory)
+        except OSError as error:
+            _log.error("the log of %s could not be created: %s", key, error)
+            return None
+        log_dir = logs.dir_of(key)
+        if log_dir is not None and log_dir.id != directory:
+            self._assign(topic_id, key.partition, log_dir.id)
+        return log
+
+    def give_up(self, log_dir: LogDir) -> None:
+        """A log dir has failed: who asks for its partitions is told so, as if they had never been opened."""
+        for key, log in log_dir.logs.items():
+            partition = self.by_name.get(key)
+            if partition is not None and partition.log is log:
+                del self.by_name[key]
+                del self.by_id[partition.topic_id, key.partition]
+                self._waiting.touch(key)
+                told = self.image.partition(partition.topic_id, key.partition)
+                if told is not None and told.directory_of(self._node_id) != log_dir.id:
+                    self._assign(partition.topic_id, key.partition, log_dir.id)
 
     def _add(self, key: TopicPartition, topic_id: UUID, log: PartitionLog) -> Partition:
         high_watermark = self._checkpointed.get(key, log.start_offset)
@@ -158,3 +197,8 @@ class Replicas:
 
     def leadership_changed(self, partition: Partition, led_before: bool) -> None:
         self._waiting.touch(partition.key)
+
+
+def _is_new(delta: MetadataDelta, key: PartitionKey) -> bool:
+    """Whether a partition comes to be with this change; what a node is told at its start may all have been before."""
+    return delta.base is not EMPTY_IMAGE and delta.base.partition(key.topic_id, key.partition) is None

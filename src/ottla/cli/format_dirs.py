@@ -10,7 +10,7 @@ from ottla.env.disk import PosixDisk
 from ottla.env.randomness import SeededRandom
 from ottla.metadata import bootstrap, meta_properties
 from ottla.metadata.controller.features import LATEST_METADATA_VERSION, bootstrap_records
-from ottla.metadata.meta_properties import MetaProperties
+from ottla.metadata.meta_properties import Damaged, MetaProperties
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import OttlaError
 from ottla.model.ids import parse_uuid, random_uuid, uuid_text
@@ -27,7 +27,11 @@ def format_folders(config: BrokerConfig, cluster_id: str, *, ignore_formatted: b
     disk, now_ms = PosixDisk(), SystemClock().now_ms()
     blank = []
     for folder in folders(config):
-        meta = meta_properties.load(disk, folder)
+        meta = _look(folder)
+        if isinstance(meta, Exception):
+            if ignore_formatted:
+                continue  # a disk that does not answer: the node starts without it
+            raise OttlaError(f"cannot format {folder}: {meta}") from meta
         if meta is None:
             blank.append(folder)
             continue
@@ -50,8 +54,7 @@ def format_folders(config: BrokerConfig, cluster_id: str, *, ignore_formatted: b
 
 def format_if_new(config: BrokerConfig) -> None:
     """For `ottla up`: a first start gets a cluster of its own, a new disk joins the one that is there."""
-    disk = PosixDisk()
-    found = (meta_properties.load(disk, folder) for folder in folders(config))
+    found = (meta for folder in folders(config) if not isinstance(meta := _look(folder), Exception))
     cluster_id = next((meta.cluster_id for meta in found if meta is not None), None)
     format_folders(
         config, cluster_id or uuid_text(random_uuid(SeededRandom(random.SystemRandom()))), ignore_formatted=True
@@ -59,13 +62,20 @@ def format_if_new(config: BrokerConfig) -> None:
 
 
 def check_formatted(config: BrokerConfig, file: Path) -> None:
-    disk = PosixDisk()
     for folder in folders(config):
-        if meta_properties.load(disk, folder) is None:
+        if _look(folder) is None:
             raise OttlaError(
                 f"{folder} is not formatted. Once, before the first start: "
                 f"ottla storage format -t $(ottla storage random-uuid) -c {file}"
             )
+
+
+def _look(folder: str) -> MetaProperties | OSError | Damaged | None:
+    """Whose a folder is; None if nobody's; an error if its disk does not say."""
+    try:
+        return meta_properties.load(PosixDisk(), folder)
+    except (OSError, Damaged) as error:
+        return error
 
 
 def _check_owner(folder: str, meta: MetaProperties, cluster_id: str, node_id: int) -> None:

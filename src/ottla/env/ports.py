@@ -67,6 +67,9 @@ class Disk(Protocol):
     def remove(self, path: str) -> None: ...
     def remove_tree(self, path: str) -> None: ...
     def sync_dir(self, path: str) -> None: ...
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes of the file system that a path lies on, and how many of them can still be used. May block."""
+
     def lock(self, path: str) -> Callable[[], None]:
         """Takes an exclusive lock and gives what releases it; BlockingIOError if another process has it."""
 

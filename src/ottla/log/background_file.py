@@ -14,12 +14,13 @@ _log = logging.getLogger("ottla.log")
 
 
 class BackgroundFile:
-    def __init__(self, env: Env, path: str) -> None:
+    def __init__(self, env: Env, path: str, on_error: Callable[[OSError], None] | None = None) -> None:
         self.put_count = 0
         self.on_disk = 0
         """Which `put` is on disk, counted from 1."""
         self._env = env
         self._path = path
+        self._on_error = on_error
         self._next: Callable[[], bytes] | None = None
         self._writing: asyncio.Future[None] | None = None
         self._lock = Lock()  # held by whoever writes: a thread, or the loop in `put_now`
@@ -56,6 +57,9 @@ class BackgroundFile:
         self._writing = None
         if (error := future.exception()) is not None:
             _log.error("%s could not be written: %s", self._path, error)
+            if self._on_error is not None and isinstance(error, OSError):
+                self._next = None  # the disk that it would go to has failed
+                self._on_error(error)
         if self._next is not None:
             self._write(self._next)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from errno import EIO
+from typing import Final
 from uuid import UUID
 
 from ottla.env.files import replace_file, write_atomically
@@ -30,6 +32,7 @@ from ottla.log.paths import (
     RECOVERY_POINT_CHECKPOINT,
     STRAY_DIR_SUFFIX,
     marked_dir,
+    parse_future_dir,
     parse_partition_dir,
 )
 from ottla.log.recovery import LoadRequest, load_log
@@ -39,15 +42,25 @@ from ottla.model.names import METADATA_TOPIC, TopicPartition
 
 _log = logging.getLogger("ottla.log")
 
-KnownTopic = Callable[[TopicPartition, UUID | None], tuple[UUID, LogConfig] | None]
+DIRECTORY_WITHOUT_ID: Final = UUID(int=0)
+# What the metadata says of a folder in the log dir with that id. The folder itself may not say whose it is.
+KnownTopic = Callable[[TopicPartition, UUID | None, UUID], tuple[UUID, LogConfig] | None]
 
 
 class LogDir:
-    """Opened once; from then on no other process may use the folder."""
+    """Opened once; from then on no other process may use the folder. OSError if it cannot be used at all.
 
-    def __init__(self, env: Env, path: str) -> None:
+    It fails as a whole, as Kafka's do: where one write or sync has failed nobody knows what the disk does with others.
+    """
+
+    def __init__(self, env: Env, path: str, directory_id: UUID = DIRECTORY_WITHOUT_ID) -> None:
         self.path = path
+        self.id = directory_id
+        self.failed: OSError | None = None
+        self.on_failed: Callable[[LogDir], None] = lambda _: None
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.unfinished: dict[TopicPartition, str] = {}
+        """Folders of moves to this dir that were cut off."""
         self._env = env
         self._disk = env.disk
         self._disk.make_dirs(path)
@@ -61,9 +74,9 @@ class LogDir:
         self.high_watermarks = self._offsets(HIGH_WATERMARK_CHECKPOINT)
         self._recovery_points = self._offsets(RECOVERY_POINT_CHECKPOINT)
         self._start_offsets = self._offsets(LOG_START_OFFSET_CHECKPOINT)
-        self._recovery_file = BackgroundFile(env, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
-        self._start_file = BackgroundFile(env, f"{path}/{LOG_START_OFFSET_CHECKPOINT}")
-        self._high_watermark_file = BackgroundFile(env, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
+        self._recovery_file = BackgroundFile(env, f"{path}/{RECOVERY_POINT_CHECKPOINT}", self.fail)
+        self._start_file = BackgroundFile(env, f"{path}/{LOG_START_OFFSET_CHECKPOINT}", self.fail)
+        self._high_watermark_file = BackgroundFile(env, f"{path}/{HIGH_WATERMARK_CHECKPOINT}", self.fail)
         # Deleted partitions, and the `put` of both files from which on they are no longer in them.
         self._forgotten: dict[TopicPartition, tuple[int, int]] = {}
 
@@ -77,6 +90,22 @@ class LogDir:
         except CorruptCheckpoint as error:
             _log.warning("%s; going on without what it says", error)
             return {}
+
+    def fail(self, error: OSError) -> None:
+        """From here on nothing in it is used: its logs acknowledge nothing more, and its files are let go."""
+        if self.failed is not None:
+            return
+        self.failed = error
+        _log.error(
+            "%s has failed with its %d partitions, which are offline until a restart: %s. Repair or replace the disk, "
+            "then restart.",
+            *(self.path, len(self.logs), error),
+        )
+        for log in list(self.logs.values()):
+            log.fail(error)
+            log.close()
+        self._unlock()
+        self.on_failed(self)
 
     # -- loading
 
@@ -94,11 +123,14 @@ class LogDir:
             if name.endswith(DELETE_DIR_SUFFIX):
                 to_delete.append(folder)
                 continue
+            if (moving := parse_future_dir(name)) is not None:
+                self.unfinished[moving] = folder
+                continue
             partition = parse_partition_dir(name)
             if partition is None or partition.topic == METADATA_TOPIC or name.endswith(STRAY_DIR_SUFFIX):
                 continue
             topic_id = self._topic_id(folder)
-            topic = known(partition, topic_id)
+            topic = known(partition, topic_id, self.id)
             if topic is None:
                 self._set_aside(folder, partition)
                 continue
@@ -140,7 +172,11 @@ class LogDir:
             self._recovery_points.get(partition, 0),
             self._start_offsets.get(partition, 0),
         )
-        return load_log(self._env, request)
+        return self._opened(load_log(self._env, request))
+
+    def _opened(self, log: PartitionLog) -> PartitionLog:
+        log.on_error = self.fail
+        return log
 
     def _set_aside(self, folder: str, partition: TopicPartition) -> None:
         """Nobody may delete what he does not know: the folder stays, under a name that says so (as Kafka does)."""
@@ -156,10 +192,36 @@ class LogDir:
         if self._disk.exists(folder):  # of a namesake, which could not be renamed when it was deleted
             self._set_aside(folder, partition)
         self._disk.make_dirs(folder)
-        log = load_log(self._env, LoadRequest(folder, partition, topic_id, config, clean=True))
+        log = self._opened(load_log(self._env, LoadRequest(folder, partition, topic_id, config, clean=True)))
         self._write_topic_id(log)
         self.logs[partition] = log
         return log
+
+    def take_over(self, folder: str, log: PartitionLog, flushed_offset: int) -> PartitionLog:
+        """A whole copy of a log that lies in another dir, under another name, becomes the log."""
+        target = f"{self.path}/{log.partition}"
+        if self._disk.exists(target):
+            self._set_aside(target, log.partition)
+        self._be_sure_it_is_forgotten(log.partition)
+        self._disk.rename(folder, target)
+        try:
+            self._disk.sync_dir(self.path)
+            request = LoadRequest(target, log.partition, log.topic_id, log.config, True, start_offset=log.start_offset)
+            moved = self._opened(load_log(self._env, request))
+            if moved.end_offset != log.end_offset:
+                raise OSError(EIO, f"the copy ends at offset {moved.end_offset}, not {log.end_offset}", target)
+        except OSError:
+            self._disk.rename(target, folder)
+            raise
+        moved.continue_from(log, flushed_offset)
+        self.logs[log.partition] = moved
+        return moved
+
+    def let_go(self, log: PartitionLog) -> str:
+        """The log goes on in another dir; what lies here must not come back. The folder is the caller's to remove."""
+        folder = self.delete(log.partition)
+        self._disk.sync_dir(self.path)
+        return folder
 
     def _write_topic_id(self, log: PartitionLog) -> None:
         path = f"{log.folder}/{PARTITION_METADATA}"
@@ -224,17 +286,22 @@ class LogDir:
             await log.settle()
 
     async def stop(self, high_watermarks: dict[TopicPartition, int], broker_epoch: int) -> None:
-        """Everything durable, and the mark that says so."""
+        """Everything durable, and the mark that says so; without the mark if it is not."""
+        if self.failed is not None:
+            return
         blocking = self._env.executor.blocking
         await asyncio.gather(*[blocking(_stop, log) for log in self.logs.values() if log.failed is None])
-        for name, offsets in (
-            (RECOVERY_POINT_CHECKPOINT, self._recovery_offsets()),
-            (LOG_START_OFFSET_CHECKPOINT, self._start_offsets_to_keep()),
-            (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
-        ):
-            write_atomically(self._disk, f"{self.path}/{name}", write_offsets(offsets))
-        if all(log.failed is None for log in self.logs.values()):
-            write_atomically(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_MARK}", write_clean_shutdown(broker_epoch))
+        try:
+            for name, offsets in (
+                (RECOVERY_POINT_CHECKPOINT, self._recovery_offsets()),
+                (LOG_START_OFFSET_CHECKPOINT, self._start_offsets_to_keep()),
+                (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
+            ):
+                write_atomically(self._disk, f"{self.path}/{name}", write_offsets(offsets))
+            if all(log.failed is None for log in self.logs.values()):
+                write_atomically(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_MARK}", write_clean_shutdown(broker_epoch))
+        except OSError as error:
+            _log.error("%s could not be left in order and will be checked at the next start: %s", self.path, error)
         self._unlock()
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from errno import ENODEV
 from typing import Final
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
 
 _log = logging.getLogger("ottla.log")
+_MOST_PREFERRED: Final = 10_000  # that nobody has made yet: a client may ask for any number
 _LOGS_A_TURN: Final = 200  # how many logs are tended before others get the loop again
 
 
@@ -36,20 +38,48 @@ class LogManager:
     def __init__(
         self, env: Env, timers: TimerWheel, dirs: list[LogDir], intervals: TendingIntervals,
         high_watermark: Callable[[TopicPartition], int | None],
+        offline: Iterable[str] = (),
     ) -> None:  # fmt: skip
+        """`offline` are the log dirs that could not be opened."""
         self.dirs = dirs
+        self.offline: dict[str, None] = dict.fromkeys(offline)
+        self._preferred: dict[TopicPartition, LogDir] = {}
+        self.on_dir_failed: Callable[[LogDir], None] = lambda _: None
         self._env = env
         self._timers = timers
         self._intervals = intervals
         self._high_watermark = high_watermark
         self._stopped = False
+        for log_dir in dirs:
+            log_dir.on_failed = self._dir_failed
+
+    def folders(self) -> dict[UUID, frozenset[str]]:
+        """What lies in the dirs, by their ids."""
+        found: dict[UUID, frozenset[str]] = {}
+        for log_dir in list(self.dirs):
+            try:
+                found[log_dir.id] = frozenset(self._env.disk.list_dir(log_dir.path))
+            except OSError as error:
+                log_dir.fail(error)
+        return found
 
     def load(self, known: KnownTopic) -> None:
-        for log_dir in self.dirs:
-            for folder in log_dir.load(known):
+        """A dir that cannot be read to its end is taken offline, and the others go on."""
+        for log_dir in list(self.dirs):
+            try:
+                to_delete = log_dir.load(known)
+            except OSError as error:
+                log_dir.fail(error)
+                continue
+            for folder in to_delete:
                 self._remove_later([], folder, 0)
             for log in log_dir.logs.values():
                 log.use_timers(self._timers)
+
+    def _dir_failed(self, log_dir: LogDir) -> None:
+        self.dirs.remove(log_dir)
+        self.offline[log_dir.path] = None
+        self.on_dir_failed(log_dir)
 
     def start(self) -> None:
         """Begins the periodic work."""
@@ -74,27 +104,57 @@ class LogManager:
 
     # -- partitions
 
-    def get(self, partition: TopicPartition) -> PartitionLog | None:
-        for log_dir in self.dirs:
-            if (log := log_dir.logs.get(partition)) is not None:
-                return log
-        return None
+    def dir_of(self, partition: TopicPartition) -> LogDir | None:
+        return next((log_dir for log_dir in self.dirs if partition in log_dir.logs), None)
 
-    def get_or_create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
+    def get(self, partition: TopicPartition) -> PartitionLog | None:
+        log_dir = self.dir_of(partition)
+        return log_dir.logs[partition] if log_dir is not None else None
+
+    def get_or_create(
+        self, partition: TopicPartition, topic_id: UUID, config: LogConfig, directory: UUID | None = None
+    ) -> PartitionLog:
+        """A new one goes to the directory that is named, if that is here, else to the one with the fewest partitions.
+
+        A dir that cannot take it has failed, and the next one is tried; OSError if none is left.
+        """
         log = self.get(partition)
         if log is not None and log.topic_id == topic_id:
             return log
         if log is not None:  # a topic of the same name that was deleted while this node did not look
             self.delete(partition)
-        emptiest = min(self.dirs, key=lambda log_dir: len(log_dir.logs))
-        log = emptiest.create(partition, topic_id, config)
-        log.use_timers(self._timers)
-        return log
+        preferred = self._preferred.pop(partition, None)
+        named = [log_dir for log_dir in self.dirs if log_dir is preferred] if preferred is not None else []
+        named = named or [log_dir for log_dir in self.dirs if log_dir.id == directory]
+        for log_dir in named or sorted(self.dirs, key=lambda log_dir: len(log_dir.logs)):
+            try:
+                log = log_dir.create(partition, topic_id, config)
+            except OSError as error:
+                log_dir.fail(error)
+                continue
+            log.use_timers(self._timers)
+            return log
+        raise OSError(ENODEV, f"no log dir can take {partition}")
+
+    def prefer(self, partition: TopicPartition, log_dir: LogDir) -> None:
+        """Where a partition that is not there yet shall go."""
+        if len(self._preferred) < _MOST_PREFERRED:
+            self._preferred[partition] = log_dir
 
     def delete(self, partition: TopicPartition) -> None:
-        for log_dir in self.dirs:
-            if (log := log_dir.logs.get(partition)) is not None:
-                self._remove_later([], log_dir.delete(partition), log.config.file_delete_delay_ms)
+        log_dir = self.dir_of(partition)
+        if log_dir is None:
+            return
+        delay_ms = log_dir.logs[partition].config.file_delete_delay_ms
+        try:
+            folder = log_dir.delete(partition)
+        except OSError as error:
+            log_dir.fail(error)
+            raise
+        self._remove_later([], folder, delay_ms)
+
+    def remove_folder(self, folder: str, delay_ms: int) -> None:
+        self._remove_later([], folder, delay_ms)
 
     def _remove_later(self, paths: list[str], folder: str | None, delay_ms: int) -> None:
         def remove() -> None:
@@ -117,7 +177,7 @@ class LogManager:
         return [log for log_dir in self.dirs for log in log_dir.logs.values()]
 
     async def enforce_retention(self) -> None:
-        for log_dir in self.dirs:
+        for log_dir in list(self.dirs):
             given_up = []
             for number, log in enumerate(list(log_dir.logs.values())):
                 if self._give_up_old_segments(log):
@@ -138,6 +198,7 @@ class LogManager:
             return give_up_old_segments(log, high_watermark, self._env.clock.now_ms())
         except OSError as error:
             _log.error("old segments of %s could not be given up: %s", log.folder, error)
+            log.fail(error)
             return False
 
     def _delete_given_up(self, log: PartitionLog) -> None:
@@ -147,6 +208,7 @@ class LogManager:
             paths = delete_given_up(log)
         except OSError as error:
             _log.error("old segments of %s could not be deleted: %s", log.folder, error)
+            log.fail(error)
             return
         _log.info("%s now starts at offset %d (retention)", log.partition, log.start_offset)
         self._remove_later(paths, None, log.config.file_delete_delay_ms)
@@ -172,6 +234,6 @@ class LogManager:
     async def stop(self, broker_epoch: int) -> None:
         """After this the folders say that they were left in order. Nothing may be appended any more."""
         self._stopped = True
-        for log_dir in self.dirs:
+        for log_dir in list(self.dirs):
             await log_dir.settle()
             await log_dir.stop(self._high_watermarks_of(log_dir), broker_epoch)

@@ -11,7 +11,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from errno import EBADF
+from errno import EBADF, EMFILE, ENFILE, ENOMEM
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -31,6 +31,7 @@ from ottla.model.names import TopicPartition
 from ottla.record.batch import BatchHeader, new_head
 
 _log = logging.getLogger("ottla.log")
+_NOT_THE_DISK: Final = (EBADF, EMFILE, ENFILE, ENOMEM)
 _FOREVER: Final = 0x7FFFFFFFFFFFFFFF
 
 
@@ -63,6 +64,7 @@ class PartitionLog(ReadableLog):
         self.closed = False
         self.on_flushed: Callable[[int], None] = _nobody_listens
         self.on_failed: Callable[[], None] = _nobody_cares
+        self.on_error: Callable[[OSError], None] = _nobody_listens  # for the log dir, which fails as a whole
         self._env = env
         self._latest_epoch = epochs.latest
         self._epochs_to_store = False
@@ -146,13 +148,21 @@ class PartitionLog(ReadableLog):
             segment.size = before
             with suppress(OSError):  # what stays there is cut off by the next start
                 segment.file_for().truncate(before)
-            self._fail(error)
+            self.fail(error)
             raise
 
-    def _fail(self, error: OSError) -> None:
+    def fail(self, error: OSError) -> None:
         """Nobody knows what is on disk now, so nothing more is appended before a restart has looked."""
-        self.failed = error
-        self.on_failed()
+        if self.failed is None:
+            self.failed = error
+            if not self.closed:  # else it has been deleted under the feet of whoever used it
+                self.on_failed()
+                self.on_error(error)
+
+    def read_failed(self, error: OSError) -> None:
+        """A disk that cannot be read has failed too; but not every error says something about the disk."""
+        if error.errno not in _NOT_THE_DISK:
+            self.fail(error)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """From here on this epoch. The file says so with the epoch's first batch: most elections see none for long."""
@@ -206,7 +216,7 @@ class PartitionLog(ReadableLog):
             segment = new_segment(self._env, self.folder, base_offset, self.config, now_ms)
             self._take_snapshot(base_offset)
         except OSError as error:
-            self._fail(error)  # going on in the old one would lead past the beginnings of the new one on disk
+            self.fail(error)  # going on in the old one would lead past the beginnings of the new one on disk
             raise
         self.segments.append(segment)
         self._bases.append(base_offset)
@@ -266,7 +276,7 @@ class PartitionLog(ReadableLog):
         try:
             job = self.flush_job(goal)
         except OSError as error:
-            self._fail(error)
+            self.fail(error)
             return
         self._flushing = self._env.executor.blocking(job)
         self._flushing.add_done_callback(partial(self._flush_done, goal))
@@ -295,7 +305,7 @@ class PartitionLog(ReadableLog):
         if error is not None:
             # After a failed fsync nobody knows what is on disk: the kernel may have dropped the dirty pages.
             _log.error("%s could not be synced, nothing more is appended to it: %s", self.folder, error)
-            self._fail(error if isinstance(error, OSError) else OSError(str(error)))
+            self.fail(error if isinstance(error, OSError) else OSError(str(error)))
             return
         for segment in self._unsynced.forget():
             segment.release_indexes()
@@ -334,6 +344,20 @@ class PartitionLog(ReadableLog):
                 self._env.disk.rename(path, path + DELETED_SUFFIX)
                 marked.append(path + DELETED_SUFFIX)
         return marked
+
+    def continue_from(self, old: PartitionLog, flushed_offset: int) -> None:
+        """This is a copy of a log in another folder, and takes its place in the middle of its life."""
+        self.producers = old.producers  # of which a snapshot does not tell everything
+        self.epochs = old.epochs
+        self._latest_epoch = old.epochs.latest
+        self.flushed_offset = self._flush_goal = flushed_offset
+        self._due_flush, self._held_offset = old._due_flush, old._held_offset
+        self._stopped_at = None
+        self.on_flushed, self.on_failed = old.on_flushed, old.on_failed
+        if old._timers is not None:
+            self.use_timers(old._timers)
+        if self.flushed_offset < self._due_flush:  # somebody waits for it
+            self.flush()
 
     def stop(self) -> None:
         """Blocking: everything durable, indexes complete, producer state written; nothing is appended after this."""
@@ -379,7 +403,7 @@ def _has_flush_rules(config: LogConfig) -> bool:
     return config.flush_messages < _FOREVER or config.flush_ms < _FOREVER
 
 
-def _nobody_listens(offset: int) -> None:
+def _nobody_listens(_: object) -> None:
     pass
 
 

@@ -15,6 +15,7 @@ SNAPSHOT_SUFFIX: Final = ".snapshot"
 DELETED_SUFFIX: Final = ".deleted"
 DELETE_DIR_SUFFIX: Final = "-delete"
 STRAY_DIR_SUFFIX: Final = "-stray"
+FUTURE_DIR_SUFFIX: Final = "-future"
 
 PARTITION_METADATA: Final = "partition.metadata"
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
@@ -25,7 +26,7 @@ CLEAN_SHUTDOWN_MARK: Final = ".kafka_cleanshutdown"
 LOCK_FILE: Final = ".lock"
 
 _PARTITION_DIR: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
-_UUID_LENGTH: Final = 32
+_FUTURE_DIR: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.[0-9a-f]{32}-future")
 _MAX_DIR_NAME: Final = 255
 
 
@@ -37,6 +38,12 @@ def offset_name(offset: int) -> str:
 def parse_partition_dir(name: str) -> TopicPartition | None:
     """The partition that a folder holds; None for folders that are something else."""
     match = _PARTITION_DIR.fullmatch(name)
+    return TopicPartition(match["topic"], int(match["partition"])) if match else None
+
+
+def parse_future_dir(name: str) -> TopicPartition | None:
+    """The partition that a folder was to hold once it was complete."""
+    match = _FUTURE_DIR.fullmatch(name)
     return TopicPartition(match["topic"], int(match["partition"])) if match else None
 
 

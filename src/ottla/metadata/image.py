@@ -77,6 +77,12 @@ class BrokerImage:
     def endpoint(self, listener: str) -> Endpoint | None:
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)
 
+    def has_online(self, directory: UUID) -> bool:
+        """Whether a replica that lies in this directory can be used. A broker may have told of none at all."""
+        if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING):
+            return True
+        return directory != DIRECTORY_LOST and (not self.directories or directory in self.directories)
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerImage:

@@ -21,6 +21,10 @@ _ESCAPED: Final = re.compile(r"[\\=:#!\t\n\r\f]")
 _NAMED: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
+class Damaged(OttlaError):
+    """The file is there and says something that cannot be."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
     cluster_id: str
@@ -44,18 +48,21 @@ def decode(data: bytes, source: str = FILE_NAME) -> MetaProperties:
     values = {entry.name: entry.value for entry in parse_properties(data.decode("latin-1"), source)}
     try:
         if values["version"] != _VERSION:
-            raise OttlaError(f"{source} has version {values['version']}, only 1 is known: it is not of a KRaft cluster")
+            raise Damaged(f"{source} has version {values['version']}, only 1 is known: it is not of a KRaft cluster")
         return MetaProperties(values["cluster.id"], int(values["node.id"]), parse_uuid(values["directory.id"]))
     except KeyError as error:
-        raise OttlaError(f"{source} does not say {error}: format the storage again, or restore the file") from error
+        raise Damaged(f"{source} does not say {error}: format the storage again, or restore the file") from error
     except ValueError as error:
-        raise OttlaError(f"{source} is damaged: {error}. Restore it.") from error
+        raise Damaged(f"{source} is damaged: {error}. Restore it.") from error
 
 
 def load(disk: Disk, folder: str) -> MetaProperties | None:
-    """None for a directory that is not formatted."""
+    """None for a directory that is not formatted; OSError if that cannot be told."""
     path = f"{folder}/{FILE_NAME}"
-    return decode(read_file(disk, path), path) if disk.exists(path) else None
+    try:
+        return decode(read_file(disk, path), path)
+    except FileNotFoundError:
+        return None
 
 
 def store(disk: Disk, folder: str, meta: MetaProperties, now_ms: int) -> None:

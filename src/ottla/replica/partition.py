@@ -137,6 +137,30 @@ class Partition:
         self._needs_walk = self._rules.needs_walk
         self._min_isr = min(config.min_insync_replicas, max(len(self.leadership.replicas), 1))
 
+    def use_log(self, log: PartitionLog) -> None:
+        """The log goes on in another folder, from the same offset."""
+        self.log = log
+        self._advance()
+
+    def delete_records(self, offset: int) -> ErrorCode | int:
+        """Moves the start of the log, to the high watermark for -1; gives where it is then."""
+        log = self.log
+        if not self.is_leader:
+            return ErrorCode.not_leader_or_follower
+        if log.failed is not None:
+            return ErrorCode.kafka_storage_error
+        if not log.config.delete:
+            return ErrorCode.policy_violation
+        wanted = self.committed.value if offset == NO_OFFSET else offset
+        if not 0 <= wanted <= self.committed.value:
+            return ErrorCode.offset_out_of_range
+        try:
+            log.advance_start(wanted)
+        except OSError as error:
+            log.fail(error)
+            return ErrorCode.kafka_storage_error
+        return log.start_offset
+
     # -- appending
 
     def append(

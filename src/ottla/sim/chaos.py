@@ -20,6 +20,7 @@ Step = Callable[[], Awaitable[None]]
 _FAILING_FILES = (
     "*.log", "*.index", "*.timeindex", "*.snapshot*", "leader-epoch-checkpoint*", "*-checkpoint*",
     "*.kafka_cleanshutdown*",
+    "/more/*", "/more",
     "/data/__cluster_metadata-0/*", "/data/synced-0/*", "/data/steady-0/*", "/data/*-0", "/data", "*",
 )  # fmt: skip
 _FAILING_OPERATIONS: tuple[tuple[Operation, ...], ...] = (

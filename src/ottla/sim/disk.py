@@ -202,6 +202,10 @@ class SimDisk:
         folder = self._folder(path)
         self.mutate("sync_dir", _normal(path), lambda: self._platter.sync_folder(folder))
 
+    def space(self, path: str) -> tuple[int, int]:
+        self._folder(path)
+        return SPACE, SPACE
+
     def lock(self, path: str) -> Callable[[], None]:
         inode = self.open(path, create=True).inode
         if any(locked is inode for locked in self._locks):
@@ -300,6 +304,7 @@ class SimDisk:
 
 
 PAGE_OF_A_FOLDER = 4096
+SPACE = 1 << 40
 
 
 class SimFile:

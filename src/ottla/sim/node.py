@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from typing import cast
@@ -155,7 +156,9 @@ class SimNode:
         self.node = None
         starts = self._history.starts
         files = disk.snapshot()
-        folders = partition_folders(files, LOG_DIR)
+        folders = {
+            key: folder for log_dir in self.config.log_dirs for key, folder in partition_folders(files, log_dir).items()
+        }
         logs = {key: self._read(files, folder, key) for key, folder in folders.items()}
         sure: dict[PartitionId, int] = {}
         if is_power_loss:
@@ -207,12 +210,17 @@ class _NeverLate(LoopLag):
 
 def _format(env: Env, node: SimNode) -> None:
     """As `ottla up` does before a first start, or after one that was cut off."""
-    folder, disk = node.config.metadata_log_dir, env.disk
-    if meta_properties.load(disk, folder) is not None:
-        return
-    now_ms = env.clock.now_ms()
-    disk.make_dirs(folder)
-    bootstrap.store(disk, folder, bootstrap_records(), LATEST_METADATA_VERSION, now_ms)
-    cluster_id = meta_properties.uuid_text(meta_properties.random_uuid(env.random))
-    meta = meta_properties.MetaProperties(cluster_id, node.config.node_id, meta_properties.random_uuid(env.random))
-    meta_properties.store(disk, folder, meta, now_ms)
+    folder, disk, now_ms = node.config.metadata_log_dir, env.disk, env.clock.now_ms()
+    meta = meta_properties.load(disk, folder)
+    if meta is None:
+        disk.make_dirs(folder)
+        bootstrap.store(disk, folder, bootstrap_records(), LATEST_METADATA_VERSION, now_ms)
+        cluster_id = meta_properties.uuid_text(meta_properties.random_uuid(env.random))
+        meta = meta_properties.MetaProperties(cluster_id, node.config.node_id, meta_properties.random_uuid(env.random))
+        meta_properties.store(disk, folder, meta, now_ms)
+    for other in node.config.log_dirs:
+        with suppress(OSError):  # a disk that does not answer: the node starts without it
+            if other != folder and meta_properties.load(disk, other) is None:
+                disk.make_dirs(other)
+                theirs = replace(meta, directory_id=meta_properties.random_uuid(env.random))
+                meta_properties.store(disk, other, theirs, now_ms)

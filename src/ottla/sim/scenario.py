@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from ottla.env.ports import Env
 from ottla.sim.chaos import Chaos
@@ -229,9 +229,17 @@ class _Scenario:
 # -- what a seed chooses
 
 
+_DISKS: Final[tuple[dict[str, str], ...]] = (
+    {},
+    {"log.dirs": "/data,/more"},
+    {"metadata.log.dir": "/meta", "log.dirs": "/data,/more"},
+)
+
+
 def node_settings(random: Random) -> dict[str, str]:
     """Everything that happens now and then happens often."""
     return {
+        **random.choice(_DISKS),
         "auto.create.topics.enable": "false",
         "log.initial.task.delay.ms": str(random.choice((100, 1000))),
         "log.retention.check.interval.ms": str(random.choice((300, 1500))),

@@ -10,7 +10,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,11 +80,14 @@ def _text(value: str | int | bool) -> str:
 def _format(config: BrokerConfig) -> None:
     disk, source = PosixDisk(), SeededRandom(random.SystemRandom())
     folders = dict.fromkeys((config.metadata_log_dir, *config.log_dirs))
-    found = (meta_properties.load(disk, folder) for folder in folders)
-    known = next((meta.cluster_id for meta in found if meta is not None), None)
-    cluster_id = known or meta_properties.uuid_text(meta_properties.random_uuid(source))
+    found: dict[str, meta_properties.MetaProperties | None] = {}
     for folder in folders:
-        if meta_properties.load(disk, folder) is None:
+        with suppress(OSError, meta_properties.Damaged):  # the node will say what it thinks of it
+            found[folder] = meta_properties.load(disk, folder)
+    known = next((meta.cluster_id for meta in found.values() if meta is not None), None)
+    cluster_id = known or meta_properties.uuid_text(meta_properties.random_uuid(source))
+    for folder, meta in found.items():
+        if meta is None:
             disk.make_dirs(folder)
             meta = meta_properties.MetaProperties(cluster_id, config.node_id, meta_properties.random_uuid(source))
             meta_properties.store(disk, folder, meta, now_ms=0)

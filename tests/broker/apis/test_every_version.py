@@ -21,9 +21,9 @@ from ottla.wire.client import ConnectionFailed
 
 # Apache Kafka 4.3.0's broker: key, oldest and newest version that it offers.
 OFFERED_BY_KAFKA = {
-    0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 10: (0, 6), 18: (0, 4), 19: (2, 7), 20: (1, 6), 22: (0, 5),
-    23: (2, 4), 32: (1, 4), 33: (0, 2), 37: (0, 3), 43: (0, 2), 44: (0, 1), 45: (0, 1), 46: (0, 0), 55: (0, 2),
-    57: (0, 2), 60: (0, 2), 64: (0, 0), 74: (0, 1), 75: (0, 0),
+    0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 10: (0, 6), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2),
+    22: (0, 5), 23: (2, 4), 32: (1, 4), 33: (0, 2), 34: (1, 2), 35: (1, 5), 37: (0, 3), 43: (0, 2), 44: (0, 1),
+    45: (0, 1), 46: (0, 0), 55: (0, 2), 57: (0, 2), 60: (0, 2), 64: (0, 0), 74: (0, 1), 75: (0, 0),
 }  # fmt: skip
 
 EVERY_VERSION = [
@@ -79,6 +79,13 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
         case asking.DESCRIBE_CONFIGS:
             resources = [{"resource_type": 2, "resource_name": topic, "configuration_keys": None}]
             return {"resources": resources, "include_synonyms": True, "include_documentation": True}
+        case asking.DELETE_RECORDS:
+            topics = [{**by_name, "partitions": [{**row, "offset": 0}]}]
+            return {"topics": topics, "timeout": timedelta(seconds=5)}
+        case asking.ALTER_REPLICA_LOG_DIRS:
+            return {"dirs": []}
+        case asking.DESCRIBE_LOG_DIRS:
+            return {"topics": [{**by_name, "partitions": [0]}]}
         case asking.ALTER_CONFIGS | asking.INCREMENTAL_ALTER_CONFIGS:
             configs = [{"name": "retention.ms", "value": "77", "config_operation": 0}]
             resources = [{"resource_type": 2, "resource_name": topic, "configs": configs}]

@@ -98,8 +98,8 @@ class _Fetch:
         self._is_incremental = session is not None and request.session_epoch > 0
         self._wanted = session.wanted if session is not None else wanted
         self._max_wait_ms = request.max_wait.total_seconds() * 1000
-        self._min_bytes = request.min_bytes
         self._max_bytes = min(request.max_bytes, self._node.config.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)  # else nothing would ever be enough
         self._replica_id: int = request.replica_state.replica_id if version >= 15 else request.replica_id
         self._isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         self._follower_allowed = self._replica_id < 0 or context.allowed(
@@ -156,6 +156,7 @@ class _Fetch:
                 fetched = Fetched(ErrorCode.kafka_storage_error)
             except OSError as error:
                 _log.error("%s could not be read: %s", partition.key, error)
+                partition.log.read_failed(error)
                 fetched = Fetched(ErrorCode.kafka_storage_error)
             if fetched.data is not None:
                 self._have += fetched.data.size

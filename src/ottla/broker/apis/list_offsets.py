@@ -101,7 +101,8 @@ async def _find(context: Context, asker: _Asker, topic: str, row: Any) -> FoundR
         return _UNKNOWN  # nothing is tiered
     try:
         found = await _find_by_time(context, log, timestamp)
-    except OSError:
+    except OSError as error:
+        log.read_failed(error)
         raise KafkaError(ErrorCode.kafka_storage_error) from None
     if found is None or found.offset >= _last_fetchable(asker, partition):
         _demand_known_offsets(context, asker, partition)

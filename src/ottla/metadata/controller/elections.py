@@ -1,9 +1,10 @@
 """ElectLeaders: back to the preferred replica, or to any that lives though it may lack records."""
 
+from functools import partial
 from typing import Final
 
 from ottla.metadata.controller import partition_changes
-from ottla.metadata.controller.partition_changes import is_active
+from ottla.metadata.controller.partition_changes import may_lead
 from ottla.metadata.controller.requests import ElectionType, ElectLeaders, PartitionErrors, PartitionsOf
 from ottla.metadata.controller.result import NO_ERROR, ApiError, ControllerResult
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -48,7 +49,7 @@ def _elect(
     preferred = partition.replicas[0]
     if partition.leader == preferred or (kind is ElectionType.UNCLEAN and partition.leader != NO_LEADER):
         return _NOT_NEEDED
-    if kind is ElectionType.PREFERRED and preferred in partition.isr and is_active(image, preferred):
+    if kind is ElectionType.PREFERRED and preferred in partition.isr and may_lead(image, preferred, partition):
         return PartitionChangeRecord(partition_id=number, topic_id=topic.id, leader=preferred)
     return _any(topic, number, partition, kind, image) or _IMPOSSIBLE[kind]
 
@@ -57,5 +58,5 @@ def _any(
     topic: TopicImage, number: int, partition: PartitionImage, kind: ElectionType, image: MetadataImage
 ) -> PartitionChangeRecord | None:
     return partition_changes.change(
-        topic.id, number, partition, lambda broker_id: is_active(image, broker_id), None, kind is ElectionType.UNCLEAN
+        topic.id, number, partition, partial(may_lead, image), None, kind is ElectionType.UNCLEAN
     )

@@ -172,6 +172,32 @@ class BeginControlledShutdown(Request[None]):
     broker_epoch: int
 
 
+class ReplicaDirectory(NamedTuple):
+    """Where a broker has its replica of a partition."""
+
+    topic_id: UUID
+    partition: int
+    directory: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class AssignReplicasToDirs(Request[tuple[tuple[ReplicaDirectory, ApiError], ...]]):
+    """A broker with several directories has chosen (KIP-858)."""
+
+    broker_id: int
+    broker_epoch: int
+    assignments: tuple[ReplicaDirectory, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TakeDirectoriesOffline(Request[None]):
+    """Directories of a live broker have failed; they come back when it registers with them again."""
+
+    broker_id: int
+    broker_epoch: int
+    directories: tuple[UUID, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class RegisterController(Request[None]):
     controller_id: int

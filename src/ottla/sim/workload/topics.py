@@ -23,8 +23,8 @@ class TopicKeeper:
         self._configs: dict[str, Mapping[str, str]] = {}
 
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> KnownTopic | None:
-        """None if it is not known whether it exists now."""
-        self._configs[name] = configs
+        """None if it is not known whether it exists now; then the next attempt asks for the same configs again."""
+        configs = self._configs.setdefault(name, configs)
         wanted: dict[str, Any] = {
             "name": name,
             "num_partitions": partitions,
@@ -74,6 +74,7 @@ class TopicKeeper:
         (row,) = answer.responses
         if row.error_code in (ErrorCode.none, ErrorCode.unknown_topic_id):
             history.counts["topics deleted"] += 1
+            self._configs.pop(topic.name, None)
             story.deleted_in_life = life
             history.moment()
             return True

@@ -1,0 +1,73 @@
+"""Tells the controller in which of several log dirs a partition lies, and which of them have failed (KIP-858)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from ottla.env.tasks import Tasks
+from ottla.metadata.controller.requests import AssignReplicasToDirs, ReplicaDirectory, TakeDirectoriesOffline
+from ottla.metadata.controller_port import ControllerPort
+from ottla.model.errors import ErrorCode, KafkaError
+
+_log = logging.getLogger("ottla.broker")
+_AT_ONCE: Final = 2250  # as many as Kafka puts into a request
+
+
+class Directories:
+    """One message after the other: a directory that fails is told of after the partitions that were put into it."""
+
+    def __init__(self, controller: ControllerPort, node_id: int, broker_epoch: Callable[[], int]) -> None:
+        self._controller = controller
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._assigned: dict[tuple[UUID, int], UUID] = {}
+        self._failed: list[UUID] = []
+        self._is_telling = False
+        self._tasks = Tasks(lambda error: _log.error("the controller could not be told of log dirs: %s", error))
+
+    def assign(self, topic_id: UUID, partition: int, directory: UUID) -> None:
+        self._assigned[topic_id, partition] = directory
+        self._tell()
+
+    async def assign_surely(self, topic_id: UUID, partition: int, directory: UUID) -> bool:
+        """Whether the controller has taken note."""
+        told = (ReplicaDirectory(topic_id, partition, directory),)
+        ((_, error),) = await self._controller.submit(AssignReplicasToDirs(self._node_id, self._broker_epoch(), told))
+        return error.code is ErrorCode.none
+
+    def fail(self, directory: UUID) -> None:
+        self._failed.append(directory)
+        self._tell()
+
+    def _tell(self) -> None:
+        if not self._is_telling:
+            self._is_telling = True
+            self._tasks.start(self._tell_all(), "tell of log dirs")
+
+    async def _tell_all(self) -> None:
+        try:
+            while self._assigned or self._failed:
+                if self._assigned:
+                    await self._tell_assignments()
+                else:
+                    failed, self._failed = tuple(self._failed), []
+                    await self._controller.submit(TakeDirectoriesOffline(self._node_id, self._broker_epoch(), failed))
+        except KafkaError as error:
+            _log.error("the controller could not be told of log dirs: %s", error)
+        finally:
+            self._is_telling = False
+
+    async def _tell_assignments(self) -> None:
+        keys = list(self._assigned)[:_AT_ONCE]
+        told = tuple(ReplicaDirectory(*key, self._assigned.pop(key)) for key in keys)
+        await self._controller.submit(AssignReplicasToDirs(self._node_id, self._broker_epoch(), told))
+
+    async def settle(self) -> None:
+        """Until all is told: before a broker is unfenced the controller must know what it has lost."""
+        await self._tasks.settle()
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
