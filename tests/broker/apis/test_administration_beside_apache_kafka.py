@@ -110,7 +110,9 @@ STORIES: dict[str, list[Question]] = {
     "a topic's configs": [
         alter(changed(TOPIC, "t", ("retention.ms", SET, "1000"), ("cleanup.policy", APPEND, "compact"))),
         described(TOPIC, "t"),
-        alter(changed(TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete,compact"), ("no.such", DELETE, None)), version=0),
+        alter(
+            changed(TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete,compact"), ("no.such", DELETE, None)), version=0
+        ),
         described(TOPIC, "t", "cleanup.policy", "retention.ms"),
         replace(replaced(TOPIC, "t", {"segment.ms": "99999"}), version=0),
         described(TOPIC, "t"),
@@ -179,7 +181,8 @@ STORIES: dict[str, list[Question]] = {
                 ("ssl.keystore.location", "/x"), ("metric.reporters", "no.such.Class"), ("log.roll.hours", "4"),
                 ("leader.replication.throttled.rate", "x"), ("max.connections.per.ip", "0"),
                 ("max.connections.per.ip.overrides", "nonsense"), ("max.connections.per.ip.overrides", "127.0.0.1:4"),
-                ("cordoned.log.dirs", "/nowhere"), ("cordoned.log.dirs", "*"), ("unclean.leader.election.enable", "yes"),
+                ("cordoned.log.dirs", "/nowhere"), ("cordoned.log.dirs", "*"),
+                ("unclean.leader.election.enable", "yes"),
                 ("log.cleanup.policy", ""), ("log.initial.task.delay.ms", "5"),
                 ("follower.fetch.last.tiered.offset.enable", "true"),
             )

@@ -13,7 +13,7 @@ class ReadOnlyDisk(PosixDisk):
     """Files are opened for reading, so that writing to one fails; names stay as they are."""
 
     def open(self, path: str, *, create: bool = False) -> PosixFile:
-        return PosixFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        return PosixFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC), self.times)
 
     def make_dirs(self, path: str) -> None:
         _refuse(path)
