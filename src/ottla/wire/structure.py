@@ -58,6 +58,7 @@ def _plan(entity_type: type[Any]) -> Step:
     flexible: bool = entity_type.__flexible__
     steps: list[Step] = []
     tagged: dict[int, Step] = {}
+    nullable_tags: set[int] = set()
     width = 0
     booleans: list[int] = []
     for field in fields(entity_type):
@@ -72,6 +73,8 @@ def _plan(entity_type: type[Any]) -> Step:
         step = _field_step(type_, kafka_type, flexible, nullable, tagged=tag is not None)
         if tag is not None:
             tagged[tag] = step
+            if nullable and kafka_type in _BYTES_LENGTH_WIDTH:
+                nullable_tags.add(tag)
             continue
         if width:
             steps.append(_fixed(width, booleans))
@@ -80,7 +83,8 @@ def _plan(entity_type: type[Any]) -> Step:
     if width:
         steps.append(_fixed(width, booleans))
     if flexible:
-        steps.append(_tagged_fields(tagged))
+        not_yet = _TAGS_OF_LATER_VERSIONS.get(entity_type.__name__, frozenset()) - tagged.keys()
+        steps.append(_tagged_fields(tagged, nullable_tags, not_yet))
     return _sequence(steps)
 
 
@@ -119,6 +123,12 @@ _WIDTHS: Final = {
     "int64": 8, "uint64": 8, "float64": 8, "uuid": 16,
 }  # fmt: skip
 _BYTES_LENGTH_WIDTH: Final = {"string": 2, "bytes": 4, "records": 4}
+_TAGS_OF_LATER_VERSIONS: Final = {
+    "FetchRequest": frozenset({0, 1}),
+    "FetchPartition": frozenset({0, 1}),
+    "PartitionSnapshot": frozenset({0}),
+    "BrokerHeartbeatRequest": frozenset({0, 1}),
+}
 _LONGEST_TEXT: Final = 0x7FFF
 _RANGES: Final = {  # in milliseconds: kio counts durations in 64 bits of microseconds, and dates end with year 9999
     "timedelta_i64": (-(2**63 // 1000), 2**63 // 1000),
@@ -273,7 +283,9 @@ def _nullable_struct(struct: Step) -> Step:
     return step
 
 
-def _tagged_fields(known: dict[int, Step]) -> Step:
+def _tagged_fields(known: dict[int, Step], nullable: set[int], not_yet: frozenset[int]) -> Step:
+    """`not_yet` are tags that later versions of the same message have: no client sends them in this one."""
+
     def step(data: Data, position: int, out: bytearray | None) -> int:
         count, position = read_signed(data, position)
         if not count:
@@ -291,11 +303,18 @@ def _tagged_fields(known: dict[int, Step]) -> Step:
                     raise NeedsRewrite  # the last one counts
                 value = None if out is None else bytearray()
                 end = known[tag](data, position, value)
-                kept[tag] = b"" if value is None else bytes(value)
+                if (
+                    value is not None and bytes(value) == b"\x00" and tag in nullable
+                ):  # null, which kio takes only from a field that is not there
+                    kept.pop(tag, None)
+                else:
+                    kept[tag] = b"" if value is None else bytes(value)
                 if out is None and end != position + size:
                     raise NeedsRewrite
                 position = end
                 continue
+            if tag in not_yet:
+                raise Malformed(f"tag {tag} at byte {position} is of a later version")
             if size < 0:
                 raise Malformed(f"a tagged field at byte {position} says {size} bytes")
             position = _take(data, position, position + size, None)

@@ -32,7 +32,7 @@ def read_signed(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_length(data: Buffer, position: int) -> tuple[int, int]:
-    """The length of a compact text or array, which is written one higher. Kafka's readers take any negative for null."""
+    """The length of a compact text or array, which is written one higher. To Kafka's readers any negative is null."""
     value, position = read_uvarint(data, position)
     return (value - 1 if value < 0x80000000 else _wrapped(value - 1)), position
 

@@ -31,7 +31,10 @@ def handle(context: Context, request: Any) -> Any:
     if context.version < _MANY_KEYS:
         code = _find(context, key_type, request.key)
         return context.respond(throttle_time=timedelta(0), **_nobody(code))
-    coordinators = [{"key": key, **_nobody(_find(context, key_type, key))} for key in request.coordinator_keys]
+    silent = {"error_message": ""}  # as Kafka, which has words for them in older versions only
+    coordinators = [
+        {"key": key, **_nobody(_find(context, key_type, key)), **silent} for key in request.coordinator_keys
+    ]
     return context.respond(throttle_time=timedelta(0), coordinators=coordinators)
 
 

@@ -10,6 +10,7 @@ from struct import error as StructError
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from ottla.record.validate import wrong_at_first_sight
 from ottla.replica.partition import Appended
 from ottla.wire.codec import MalformedRequest
 from ottla.wire.varint import read_length, read_signed, read_uvarint, uvarint
@@ -54,6 +55,28 @@ def read(version: int, body: memoryview) -> Request:
         return _read_flexible(body, version) if version >= FLEXIBLE else _read_legacy(body)
     except (IndexError, StructError, ValueError) as error:
         raise MalformedRequest(f"Produce version {version} cannot be read: {error}") from error
+
+
+def merged(request: Request, version: int) -> Request:
+    """As Kafka takes it: a partition named twice is one, and a topic without partitions is none."""
+    named = {(topic.topic_id or topic.name, row.number) for topic in request.topics for row in topic.rows}
+    names = {name for name, _ in named}
+    if len(named) == sum(len(topic.rows) for topic in request.topics) and len(names) == len(request.topics):
+        return request
+    topics: dict[str | UUID | None, Topic] = {}
+    rows: dict[str | UUID | None, dict[int, Row]] = {}
+    for topic in request.topics:
+        key = topic.topic_id or topic.name
+        topics[key] = topic
+        known = rows.setdefault(key, {})
+        for row in topic.rows:
+            before = known.get(row.number)
+            # the last records count, but for an error that was found before
+            if before is None or wrong_at_first_sight(before.batch or b"", version) is None:
+                known[row.number] = row
+    return request._replace(
+        topics=[topic._replace(rows=list(rows[key].values())) for key, topic in topics.items() if rows[key]]
+    )
 
 
 def _read_flexible(data: memoryview, version: int) -> Request:
