@@ -277,8 +277,14 @@ def _array(item: Step, flexible: bool, nullable: bool) -> Step:
 
 def _nullable_struct(struct: Step) -> Step:
     def step(data: Data, position: int, out: bytearray | None) -> int:
-        start = _take(data, position, position + 1, out)
-        return struct(data, start, out) if data[position] < 0x80 else start  # -1 stands for null (KIP-893)
+        start = _take(data, position, position + 1, None)
+        mark = data[position]
+        is_null = mark >= 0x80  # -1 stands for null (KIP-893), and so does any other negative number
+        if out is not None:
+            out += b"\xff" if is_null else b"\x01"
+        elif is_null and mark != 0xFF:
+            raise NeedsRewrite
+        return start if is_null else struct(data, start, out)
 
     return step
 

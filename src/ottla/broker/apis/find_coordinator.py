@@ -31,10 +31,7 @@ def handle(context: Context, request: Any) -> Any:
     if context.version < _MANY_KEYS:
         code = _find(context, key_type, request.key)
         return context.respond(throttle_time=timedelta(0), **_nobody(code))
-    silent = {"error_message": ""}  # as Kafka, which has words for them in older versions only
-    coordinators = [
-        {"key": key, **_nobody(_find(context, key_type, key)), **silent} for key in request.coordinator_keys
-    ]
+    coordinators = [{"key": key, **_nobody(_find(context, key_type, key))} for key in request.coordinator_keys]
     return context.respond(throttle_time=timedelta(0), coordinators=coordinators)
 
 
