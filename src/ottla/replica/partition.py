@@ -226,7 +226,7 @@ class Partition:
     def _refused(self, rejected: Rejected) -> Appended:
         return Appended(
             rejected.code,
-            start_offset=self.log.start_offset,
+            start_offset=self.log.start_offset if rejected.tells_start else NO_OFFSET,
             message=rejected.message,
             record_errors=rejected.records,
         )

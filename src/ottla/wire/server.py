@@ -147,7 +147,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                     break
                 size = unpack(data, position)[0]
                 if size < 0 or size > largest:
-                    self._refuse(f"a request of {size} bytes (allowed are {largest}, socket.request.max.bytes)")
+                    self._hang_up(f"a request of {size} bytes (allowed are {largest}, socket.request.max.bytes)")
                     return
                 start = position + 4
                 if start + size > end:
@@ -233,16 +233,16 @@ class ServerConnection(asyncio.BufferedProtocol):
         try:
             answer = self._settings.handler(self, frame)
         except MalformedRequest as error:
-            self._refuse(str(error))
+            self._hang_up(str(error))
             return
         except CloseConnection as error:
             if str(error):
                 _log.info("closing the connection from %s: %s", self.peer, error, extra={"peer": self.peer})
-            self.close()
+            self._close_after_answers()
             return
         except Exception:
             _log.exception("a request from %s failed; closing its connection", self.peer)
-            self.abort()
+            self._close_after_answers()
             return
         if isinstance(answer, Later):
             if answer.done:
@@ -272,7 +272,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         while slots and slots[0].done and not self._stream:
             slot = slots.popleft()
             if slot.failed:
-                self.abort()
+                self.close()
                 return
             message = slot.message
             self._held_bytes = max(self._held_bytes - _bytes_in(message), 0)
@@ -448,6 +448,21 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._slot_done()
 
     # -- the end
+
+    def _hang_up(self, reason: str) -> None:
+        """What came in cannot be trusted."""
+        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
+        self._close_after_answers()
+
+    def _close_after_answers(self) -> None:
+        """Those to requests before: Kafka has sent them by the time that it looks at the next one."""
+        if not self._slots and not self._stream:
+            self.close()
+            return
+        end = Later()
+        end.fail()
+        self._slots.append(end)
+        self._rest()
 
     def _refuse(self, reason: str) -> None:
         _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
