@@ -85,12 +85,6 @@ def _bars() -> Iterable[Bar]:
     yield Bar("recovery of 1 GB, 1 partition", "recovery, 1 partition", "seconds", "s", most, 1.0)
     yield Bar("recovery of 1 GB, 4 partitions", "recovery, 4 partitions", "seconds", "s", most, 1.0)
     yield Bar("recovery, session timeout as by default", "recovery, default session", "seconds", "s", most)
-    many = "many partitions, "
-    yield Bar("a topic of 1,000 partitions", f"{many}a topic of 1,000 partitions", "seconds", "s", most, 1.0)
-    yield Bar("10,000 partitions, clean restart", f"{many}clean restart", "seconds", "s", most, 1.0)
-    yield Bar("10,000 partitions, restart after kill -9", f"{many}restart after kill -9", "seconds", "s", most, 1.0)
-    yield Bar("memory for 1,000 partitions", f"{many}memory", "mb_per_thousand", "MB", most)
-    yield Bar("idle CPU with 10,000 partitions", f"{many}idle", "percent_of_a_core", "%", most, 2.0, absolute=True)
 
 
 BARS: tuple[Bar, ...] = tuple(_bars())

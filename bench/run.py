@@ -1,7 +1,7 @@
 """`python -m bench.run`: Ottla beside Apache Kafka, one loaded at a time, in interleaved rounds.
 
 --quick         about 3 minutes, one round: for a look, not for a claim
---only NAME     loads whose name holds NAME; `start`, `recovery`, `many partitions` and `memory` are names too
+--only NAME     loads whose name holds NAME; `start`, `recovery` and `memory` are names too
 --subject kafka Apache Kafka against itself: how far from 1.00 the ratios are is the noise of the machine
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from bench import load, partitions, report, restarts
+from bench import load, report, restarts
 from bench.bars import BARS, judge, worst_loop_lag
 from bench.loads import LOADS, Load, fill, measure
 from bench.nodes import KafkaNode, Node, OttlaNode
@@ -40,12 +40,10 @@ class Plan:
     recoveries: int
     recovery_partitions: tuple[int, ...]
     default_session: bool
-    partitions: int
-    partition_rounds: int
 
 
-FULL = Plan(5, 2, 0.6, 1.0, 9, 3, (1, 4), True, 10_000, 3)
-QUICK = Plan(1, 1, 0.3, 0.35, 3, 1, (1,), False, 10_000, 1)
+FULL = Plan(5, 2, 0.6, 1.0, 9, 3, (1, 4), default_session=True)
+QUICK = Plan(1, 1, 0.3, 0.35, 3, 1, (1,), default_session=False)
 
 
 @dataclass(slots=True)
@@ -86,8 +84,6 @@ class Bench:
                 self.run_recoveries(name, partitions, self.plan.recoveries, restarts.SHORT_SESSION)
             if self.plan.default_session:
                 self.run_recoveries("recovery, default session", 1, 1, {})
-        if self.wants("many partitions"):
-            self.run_partitions()
         loads = [load_ for load_ in LOADS if self.wants(load_.name)]
         if loads or self.wants("memory"):
             self.run_loads(loads)
@@ -111,21 +107,6 @@ class Bench:
                 figures = restarts.recover_once(node, partitions)
                 self.say(f"{name} {number}/{times}  {side}: {figures['seconds']:.2f} s")
                 self.note(name, side, number, figures)
-                self.remove({side: node})
-
-    def run_partitions(self) -> None:
-        count = self.plan.partitions
-        for number in range(1, self.plan.partition_rounds + 1):
-            sides = self.sides(f"partitions-{number}", **restarts.SHORT_SESSION)
-            for side, node in in_turn(sides, number):
-                for what, figures in partitions.make(node, count).items():
-                    self.say(f"many partitions {number}  {side}, {what}: {figures}")
-                    self.note(f"many partitions, {what}", side, number, figures)
-                for what, cleanly in (("clean restart", True), ("restart after kill -9", False)):
-                    figures = partitions.restart(node, count, cleanly=cleanly)
-                    self.say(f"many partitions {number}  {side}, {what}: {figures}")
-                    self.note(f"many partitions, {what}", side, number, figures)
-                node.kill()
                 self.remove({side: node})
 
     def run_loads(self, loads: Sequence[Load]) -> None:

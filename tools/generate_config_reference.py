@@ -22,6 +22,7 @@ from ottla.model.config.tables import (
     group,
     log,
     network,
+    ottla,
     remote,
     security,
     topic,
@@ -37,6 +38,7 @@ ACTING = ("broker", "log", "metadata", "raft", "replica", "wire")
 RESOLVED = {
     "process.roles", "broker.id", "log.dir", "advertised.listeners", "listener.security.protocol.map",
     "controller.listener.names", "inter.broker.listener.name", "security.inter.broker.protocol",
+    "ottla.metrics.listener", "ottla.log.format",
 }  # fmt: skip
 # Attributes of the same name that have nothing to do with the config.
 NAMESAKES = {"cordoned.log.dirs"}
@@ -85,6 +87,7 @@ GROUPS: Sequence[tuple[str, Sequence[ConfigDef]]] = (
     ("Delegation tokens", security.TOKENS),
     ("The remote tier: plug-ins", remote.PLUGINS),
     ("The remote tier: its work", remote.WORK),
+    ("Only in Ottla: watching a node", ottla.WATCHING),
 )
 
 HEAD = """\

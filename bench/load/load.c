@@ -1,6 +1,7 @@
 /* Load for a Kafka node, over librdkafka: `load MODE name=value ...`; one JSON line on stdout.
  *
- *   batched     one producer, batches as librdkafka forms them with linger.ms=5
+ *   batched     one producer, batches as librdkafka forms them with linger.ms=5; as fast as it can, or `rate` records a
+ *               second
  *   single      one record a request, pipelined, over `connections` producers (each has a connection of its own)
  *   sync        one record a request, one in flight
  *   consume     reads `records` records from the beginning, by assignment, without a group
@@ -265,7 +266,7 @@ static char *make_payload(size_t size) {
 /* ---- modes ---- */
 
 static void run_batched(void) {
-    long records = number("records", 1000000), partitions = number("partitions", 1);
+    long records = number("records", 1000000), partitions = number("partitions", 1), rate = number("rate", 0);
     size_t size = number("size", 100);
     char *payload = make_payload(size);
     producer_t p;
@@ -280,8 +281,11 @@ static void run_batched(void) {
     }
     p.to_send = p.to_hear = records;
     start_clock();
+    int64_t begin = now_ns();
     for (int32_t partition = 0; p.to_send; partition = (partition + 1) % partitions) {
         long chunk = p.to_send < 1000 ? p.to_send : 1000;
+        int64_t due = rate ? begin + (records - p.to_send) * 1000000000LL / rate : 0;
+        while (now_ns() < due) hear(&p, 1);
         while (chunk) {
             long sent = enqueue(&p, partition, payload, size, chunk);
             chunk -= sent;

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.cli.command import Run, needs, new_topic_name, run_ottla
+from tests.cli.command import Run, new_topic_name, run_ottla
 
 
 def got(run: Run, *args: str) -> dict[str, dict[str, Any]]:
@@ -62,7 +62,6 @@ def test_what_is_not_there_is_told(anywhere: Run, topic: str, args: list[str], c
     assert refused.returncode == code and complaint in refused.stderr and "Traceback" not in refused.stderr
 
 
-@needs(44)
 def test_a_topics_configs_are_set_and_unset(anywhere: Run, topic: str) -> None:
     done = anywhere("config", "set", "topic", topic, "retention.ms=2d", "segment.bytes=64MiB")
     assert (done.returncode, done.stderr.splitlines()) == (
@@ -79,7 +78,6 @@ def test_a_topics_configs_are_set_and_unset(anywhere: Run, topic: str) -> None:
     assert own(anywhere, topic) == {}
 
 
-@needs(44)
 def test_lists_grow_and_shrink(anywhere: Run, topic: str) -> None:
     assert anywhere("config", "set", "topic", topic, "cleanup.policy=compact", "--append").returncode == 0
     assert got(anywhere, "topic", topic, "cleanup.policy")["cleanup.policy"]["value"] == "delete,compact"
@@ -87,14 +85,12 @@ def test_lists_grow_and_shrink(anywhere: Run, topic: str) -> None:
     assert got(anywhere, "topic", topic, "cleanup.policy")["cleanup.policy"]["value"] == "compact"
 
 
-@needs(44)
 def test_a_check_changes_nothing(anywhere: Run, topic: str) -> None:
     checked = anywhere("config", "set", "topic", topic, "retention.ms=5", "--check")
     assert checked.returncode == 0 and checked.stderr.startswith(f"Would change topic {topic}: retention.ms was")
     assert own(anywhere, topic) == {"retention.ms": "3600000"}
 
 
-@needs(44)
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -107,7 +103,6 @@ def test_what_a_topic_cannot_have_is_refused(anywhere: Run, topic: str, change: 
     assert refused.returncode == 1 and complaint in refused.stderr and refused.stderr.count("\n") == 1
 
 
-@needs(44)
 def test_brokers_are_changed_one_by_one_and_all_together(anywhere: Run) -> None:
     try:
         assert anywhere("config", "set", "broker", "default", "log.retention.ms=3d").returncode == 0

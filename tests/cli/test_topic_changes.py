@@ -32,7 +32,6 @@ def fill(run: Run, topic: str) -> None:
     assert run("produce", topic, "-J", stdin=lines).returncode == 0
 
 
-@needs(37)
 def test_partitions_are_added_with_a_warning_about_keys(anywhere: Run, topic: str) -> None:
     done = anywhere("topic", "alter", topic, "--partitions", "4", "--yes")
     assert done.returncode == 0, done.stderr
@@ -50,7 +49,6 @@ def test_without_a_terminal_and_yes_nothing_is_done(anywhere: Run, topic: str) -
     assert spans(anywhere, topic) == [(0, 10), (0, 10)]
 
 
-@needs(44)
 def test_configs_are_changed_with_the_partitions(anywhere: Run, topic: str) -> None:
     done = anywhere("topic", "alter", topic, "-p", "3", "-y", "-c", "retention.ms=1d", "-c", "segment.bytes=2MiB")
     assert done.returncode == 0, done.stderr
@@ -59,14 +57,12 @@ def test_configs_are_changed_with_the_partitions(anywhere: Run, topic: str) -> N
     assert described(anywhere, topic)["configs"] == {"segment.bytes": "2097152"}
 
 
-@needs(44)
 def test_a_check_changes_nothing(anywhere: Run, topic: str) -> None:
     checked = anywhere("topic", "alter", topic, "-p", "5", "-c", "retention.ms=1d", "--check")
     assert (checked.returncode, checked.stderr) == (0, f"Could change topic {topic}: 2 to 5 partitions, 1 config.\n")
     assert len(described(anywhere, topic)["partitions"]) == 2 and described(anywhere, topic)["configs"] == {}
 
 
-@needs(44)
 @pytest.mark.parametrize(
     ("args", "complaint"),
     [

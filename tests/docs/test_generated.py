@@ -7,7 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tools import generate_api_table, generate_cli_reference, generate_config_reference
+from tools import (
+    generate_api_table,
+    generate_cli_reference,
+    generate_config_reference,
+    generate_metrics_reference,
+)
 
 from ottla.model.config import BROKER_CONFIGS, TOPIC_CONFIGS
 
@@ -24,8 +29,9 @@ CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
         (generate_config_reference.TARGET, generate_config_reference.render, "generate_config_reference"),
         (generate_cli_reference.TARGET, generate_cli_reference.render, "generate_cli_reference"),
         (generate_api_table.TARGET, generate_api_table.render, "generate_api_table"),
+        (generate_metrics_reference.TARGET, generate_metrics_reference.render, "generate_metrics_reference"),
     ],
-    ids=["configs", "commands", "apis"],
+    ids=["configs", "commands", "apis", "metrics"],
 )
 def test_a_generated_page_is_up_to_date(target: Path, render: Callable[[], str], tool: str) -> None:
     assert target.read_text() == render(), f"{target.relative_to(ROOT)} is old: python tools/{tool}.py writes it anew"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 from tests.hostile.conftest import MB, Bystander, memory
-from tests.interop.raw import API_VERSIONS, METADATA, Raw, frame
+from tests.interop.raw import API_VERSIONS, FETCH, METADATA, Raw, fetch_values, frame
 
 from ottla.testing.process import NodeProcess
 
@@ -69,6 +69,18 @@ def test_garbage_after_good_requests_closes_only_then(node: NodeProcess, bystand
             assert raw.receive_frame()
         raw.send(GARBAGE["a negative size"])
         assert raw.is_closed_by_node()
+
+
+def test_what_was_asked_before_garbage_is_answered_first(node: NodeProcess, bystander: Bystander) -> None:
+    """Also if all of it comes at once, and if an answer takes its time."""
+    waits = frame(FETCH, 11, **fetch_values({(Bystander.TOPIC, 0): 1 << 40}, max_wait_ms=1), replica_id=-1)
+    slow = frame(FETCH, 11, **fetch_values({}, max_wait_ms=100, min_bytes=1), replica_id=-1)
+    for questions in ([frame(API_VERSIONS, 0)] * 3, [waits, slow, frame(API_VERSIONS, 0)]):
+        with Raw(node.port) as raw:
+            raw.send(b"".join(questions) + GARBAGE["a negative size"])
+            for _ in questions:
+                assert raw.receive_frame()
+            assert raw.is_closed_by_node()
 
 
 def test_random_bytes_never_do_harm(node: NodeProcess, bystander: Bystander) -> None:

@@ -120,11 +120,9 @@ def test_names_of_negative_length_do_not_send_the_reader_in_circles(node: NodePr
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_acks_that_do_not_exist_are_refused_every_time(
-    node: NodeProcess, bystander: Bystander, victim: UUID, version: int
-) -> None:
+def test_acks_that_do_not_exist_are_refused_every_time(node: NodeProcess, bystander: Bystander, version: int) -> None:
     batch = build_batch([Record(b"k", b"v", time.time_ns() // 1_000_000)])
-    values: dict[str, Any] = produce_values(VICTIM, batch) | {"acks": 2}
+    values: dict[str, Any] = produce_values(Bystander.TOPIC, batch) | {"acks": 2}
     with Raw(node.port) as raw:
         for _ in range(3):
             answer = raw.ask(PRODUCE, version, **values)

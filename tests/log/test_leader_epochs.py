@@ -21,6 +21,7 @@ def epochs(*starts: tuple[int, int]) -> LeaderEpochs:
         ([], 0, UNKNOWN),
         ([], -1, UNKNOWN),
         ([(2, 6)], -1, UNKNOWN),
+        ([(2, 6)], -2, (-2, 6)),  # only -1 stands for none
         ([(2, 6)], 2, (2, END)),  # the latest ends where the log ends
         ([(2, 6)], 3, UNKNOWN),  # later than the latest
         ([(2, 6)], 1, (1, 6)),  # older than all: it ended where our history begins

@@ -74,6 +74,7 @@ class Stage:
         while self.node.host.is_up:
             await asyncio.sleep(0.001)
         self.node.power_loss()
+        self.node.power_loss()  # again: what is left of the first must still be known
         await self.node.serving()
 
 

@@ -129,3 +129,14 @@ def test_a_long_poll_whose_data_cannot_be_read_is_answered_all_the_same() -> Non
         stage.node.disk.heal()
 
     assert tell(story, 0) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whose_a_folder_is_stays_known_after_a_kill_a_clean_stop_and_a_loss_of_power(seed: int) -> None:
+    async def story(stage: Stage) -> None:
+        topic = await stage.topic({})
+        await stage.send_until_acknowledged(stage.batch(topic))
+        await stage.restart()
+        await stage.stop_and_lose_power()
+
+    assert tell(story, seed) == []

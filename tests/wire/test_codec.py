@@ -19,6 +19,7 @@ from tests.wire.messages import ALL_KEYS, encode_with_unknown_tags, sample, sche
 
 from ottla.wire import codec
 from ottla.wire.codec import MalformedRequest, UnsupportedVersion, decode_request, decode_response
+from ottla.wire.varint import uvarint
 
 ROUNDS = 3
 
@@ -87,13 +88,56 @@ def test_garbage_raises_malformed_and_nothing_else(key: int, garbage: bytes) -> 
     ("version", "claim"),
     [
         (1, (2**31 - 1).to_bytes(4, "big")),
-        (12, b"\xff\xff\xff\xff\x0f"),  # 2**32 - 1: kio's decoder would end the process
-        (12, b"\xff\xff\xff\xff\x7f"),
+        (12, b"\xff\xff\xff\xff\x07"),
+        (12, b"\x80\x80\x80\x80\x08"),  # 2**31, and one less is the largest that Java knows
     ],
 )
 def test_an_array_longer_than_the_message_is_refused_before_memory_is_reserved(version: int, claim: bytes) -> None:
     with pytest.raises(MalformedRequest, match="array at byte 0 says"):
         decode_request(3, version, claim + bytes(30))
+
+
+@pytest.mark.parametrize(
+    ("version", "claim"),
+    [
+        (1, (-2).to_bytes(4, "big", signed=True)),
+        (12, b"\xff\xff\xff\xff\x0f"),  # 2**32 - 1: kio's decoder would end the process
+        (12, b"\xff\xff\xff\xff\x7f"),
+    ],
+)
+def test_a_negative_length_means_null_as_in_kafka(version: int, claim: bytes) -> None:
+    assert decode_request(3, version, claim + bytes(3)).topics is None
+    with pytest.raises(MalformedRequest, match="array at byte 0 says"):  # DeleteRecords, where null must not be
+        decode_request(21, 0 if version == 1 else 2, claim)
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "allowed"),
+    [
+        (b"\x02" + bytes(16) + b"\x04a\xffb\x00" + b"\x01\x00\x00", "a\ufffdb", True),
+        (b"\x02" + bytes(16) + b"\x02a\x00" + b"\x02\x00\x00", "a", True),
+        (b"\x02" + bytes(16) + b"\x02a\xff\xff\xff\xff\x0f" + b"\x00\x00\x00", "a", False),
+    ],
+    ids=["not UTF-8", "a boolean of 2", "-1 tagged fields"],
+)
+def test_what_kafka_puts_up_with_is_put_up_with(body: bytes, name: str, allowed: bool) -> None:
+    request = decode_request(3, 12, body)
+
+    assert (request.topics[0].name, request.allow_auto_topic_creation) == (name, allowed)
+
+
+def test_of_a_known_tagged_field_the_size_is_not_looked_at_and_the_last_one_counts() -> None:
+    rest = bytes(4 * 3 + 1 + 4 * 2) + b"\x01\x01\x01"  # no topics, no forgotten ones, no rack
+    first, second = b"\x00\x63\x02a", b"\x00\x00\x02b"  # tag 0, the cluster's id, with two wrong sizes
+
+    request = decode_request(1, 17, rest + b"\x02" + first + second)
+
+    assert request.cluster_id == "b"
+
+
+def test_a_text_of_more_than_32767_bytes_is_malformed() -> None:
+    with pytest.raises(MalformedRequest, match="32767 are allowed"):
+        decode_request(75, 0, b"\x02" + uvarint(32769) + b"x" * 32768 + b"\x00" + bytes(4) + b"\xff\x00")
 
 
 def test_bytes_after_the_message_are_ignored_as_kafka_does() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Principal, Resource
 from ottla.wire.build import build, response_type
 from ottla.wire.codec import RequestHeader
@@ -33,6 +34,10 @@ class Context(NamedTuple):
     def allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
         return self.node.authorizer.allows(self.principal, operation, resource, name)
 
+    def count_errors(self, codes: Iterable[ErrorCode]) -> None:
+        """For APIs that write their answers themselves: the errors in one answer. Others need not care."""
+        self.node.dispatcher.stats[self.header.key].fail(codes)
+
     def respond(self, **values: Any) -> Any:
         """The answer in the version of the request; values are those of the newest version (see wire/build.py)."""
         return build(response_type(self.header.key, self.header.version), values)
@@ -47,7 +52,8 @@ class Api:
     """One API: its number, the versions that we answer, and who answers.
 
     `handle` gets the decoded request and gives the answer, or a coroutine of it. `handle_raw`, for Produce and Fetch,
-    gets the body's bytes and gives a whole frame. `advertise_from` is what ApiVersions says where that differs.
+    gets the body's bytes and gives a whole frame. `advertise_from` is what ApiVersions says where that differs, and
+    `is_offered` whether it says anything; an API that is not offered is answered nevertheless.
     """
 
     key: int
@@ -57,3 +63,4 @@ class Api:
     handle: EntityHandler | None = None
     handle_raw: RawHandler | None = None
     advertise_from: int | None = None
+    is_offered: Callable[[Node], bool] | None = None

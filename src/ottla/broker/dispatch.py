@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.context import Api, Context
+from ottla.broker.error_codes import errors_in
+from ottla.broker.request_metrics import ApiStats, RequestMetrics
 from ottla.security.authorizer import ANONYMOUS
 from ottla.wire.codec import (
     API_VERSIONS,
@@ -36,24 +38,44 @@ _PRODUCE: Final = 0
 class Dispatcher:
     def __init__(self, node: Node, apis: Iterable[Api]) -> None:
         self.apis = {api.key: api for api in apis}
+        self.metrics = RequestMetrics(self.apis.values())
+        self.stats = self.metrics.by_key
         self._node = node
+        self._elapsed = node.env.clock.elapsed
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def __call__(self, connection: ServerConnection, frame: memoryview) -> Message | Later:
         header = parse_request_header(frame)
-        api = self.apis.get(header.key)
+        stats = self.stats.get(header.key)
+        api = stats.api if stats is not None else None
         context = Context(self._node, connection, header, ANONYMOUS)
-        if api is None or not api.oldest <= header.version <= api.newest:
+        if stats is None or api is None or not api.oldest <= header.version <= api.newest:
             return self._unsupported(api, context)
         if len(frame) > LARGEST_QUESTION and header.key != _PRODUCE:
             raise MalformedRequest(f"{api.name} of {len(frame)} bytes (allowed are {LARGEST_QUESTION})")
+        stats.versions[header.version] = count = stats.versions[header.version] + 1
+        began = self._elapsed() if count & stats.mask == stats.mark else None
         if api.handle_raw is not None:
-            return api.handle_raw(context, frame[header.body :])
+            answer = api.handle_raw(context, frame[header.body :])
+        else:
+            answer = self._ask(api, context, stats, frame[header.body :])
+        if began is not None:
+            self._measure(stats, answer, began)
+        return answer
+
+    def _measure(self, stats: ApiStats, answer: Message | Later, began: float) -> None:
+        if isinstance(answer, Later) and not answer.done:
+            answer.on_complete = lambda: stats.times.note(self._elapsed() - began)
+        else:
+            stats.times.note(self._elapsed() - began)
+
+    def _ask(self, api: Api, context: Context, stats: ApiStats, body: memoryview) -> Message | Later:
+        header = context.header
         assert api.handle is not None
-        answer = api.handle(context, decode_request(header.key, header.version, frame[header.body :]))
+        answer = api.handle(context, decode_request(header.key, header.version, body))
         if asyncio.iscoroutine(answer):
-            return self._later(header, answer)
-        return response_frame(header.correlation_id, answer)
+            return self._later(header, stats, answer)
+        return _encoded(header, stats, answer)
 
     def _unsupported(self, api: Api | None, context: Context) -> bytes:
         """Kafka closes the connection; only ApiVersions answers, so that a newer client can step down (KIP-511)."""
@@ -64,12 +86,12 @@ class Dispatcher:
         name = api.name if api is not None else f"key {header.key}"
         raise UnsupportedVersion(f"{name} version {header.version} is not supported")
 
-    def _later(self, header: RequestHeader, answer: Any) -> Later:
+    def _later(self, header: RequestHeader, stats: ApiStats, answer: Any) -> Later:
         later = Later()
 
         async def run() -> None:
             try:
-                later.complete(response_frame(header.correlation_id, await answer))
+                later.complete(_encoded(header, stats, await answer))
             except asyncio.CancelledError:
                 raise
             except Exception:
@@ -86,3 +108,9 @@ class Dispatcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _encoded(header: RequestHeader, stats: ApiStats, answer: Any) -> bytes:
+    if errors := errors_in(answer):
+        stats.fail(errors)
+    return response_frame(header.correlation_id, answer)

@@ -23,8 +23,12 @@ from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.known_partitions import KnownPartitions
 from ottla.broker.log_dirs import OpenedDirs, open_log_dirs
 from ottla.broker.moves import Moves
+from ottla.broker.node_metrics import NodeMetrics
+from ottla.broker.node_state import NodeState
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
+from ottla.broker.status import StatusListener
+from ottla.broker.telemetry.telemetry import Telemetry
 from ottla.env.loop_lag import LoopLag
 from ottla.env.ports import Env, Listener
 from ottla.env.timers import TimerWheel
@@ -46,6 +50,7 @@ from ottla.raft.node import RaftNode
 from ottla.replica.waiting import WaitingRoom
 from ottla.security.authorizer import AllowAll, Authorizer
 from ottla.wire.buffers import BufferPool
+from ottla.wire.connection_metrics import ConnectionMetrics
 from ottla.wire.server import ConnectionSettings, ServerConnection
 
 _log = logging.getLogger("ottla.broker")
@@ -63,13 +68,18 @@ class Node:
         self.authorizer: Authorizer = AllowAll()
         self.cluster_id = ""
         self.broker_epoch = -1
+        self.state: NodeState = NodeState.NOT_RUNNING
         self.loop_lag = LoopLag(env.clock)
         self.failed: asyncio.Future[None] | None = None  # ends with the error that this node cannot go on after
-        self.fetch_sessions = FetchSessions(
+        self.fetch_sessions: FetchSessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, env.random.below
         )
         self.metadata_answers = AnswerCache()
         self.dispatcher = Dispatcher(self, ALL)
+        self.telemetry: Telemetry = Telemetry(self)
+        self.status = StatusListener(env, self)
+        for collector in (NodeMetrics(self), self.dispatcher.metrics, self.loop_lag, self.telemetry):
+            env.metrics.add(collector.collect)
         self._listeners: list[Listener] = []
 
     # What `start` makes.
@@ -97,6 +107,24 @@ class Node:
         return self._controller.image
 
     @property
+    def is_serving(self) -> bool:
+        return self.state in (NodeState.RUNNING, NodeState.SHUTTING_DOWN)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.failed is not None and self.failed.done()
+
+    @property
+    def is_active_controller(self) -> bool:
+        return self.raft.is_leader
+
+    @property
+    def offline_log_dirs(self) -> int:
+        if not self.is_serving:
+            return 0
+        return sum(any(log.failed is not None for log in log_dir.logs.values()) for log_dir in self.logs.dirs)
+
+    @property
     def address(self) -> str:
         """Where clients find this node: the first listener, as advertised."""
         endpoint = self._advertised()[0]
@@ -107,6 +135,9 @@ class Node:
 
     async def start(self) -> None:
         self.failed = self.env.loop.create_future()
+        self.state = NodeState.STARTING
+        if self.config.metrics_listener is not None:
+            await self.status.open(*self.config.metrics_listener)
         self.timers = TimerWheel(self.env.loop)
         self.waiting = WaitingRoom(self.timers)
         opened = open_log_dirs(self.env, self.config)
@@ -115,8 +146,10 @@ class Node:
         await self._listen()
         # From here on nobody leads in an epoch of before the start.
         await self._register(tuple(log_dir.id for log_dir in opened.online))
+        self.state = NodeState.RECOVERY
         self._open_logs(opened)
         await self._controller.subscribe(self.replicas.publish)
+        await self._controller.subscribe(self.telemetry.publish)
         await self.directories.settle()
         if self.failed.done():
             self.failed.result()
@@ -124,9 +157,11 @@ class Node:
         for listener in self._listeners:
             await listener.serve()
         self.logs.start()
+        self.telemetry.start()
         self.moves.resume()
         self.loop_lag.start()
         self.timers.after(_STALL_CHECK_MS, self._check_stalled)
+        self.state = NodeState.RUNNING
 
     async def _start_controller(self) -> None:
         env, config = self.env, self.config
@@ -196,7 +231,10 @@ class Node:
         self._connections = ConnectionSettings(
             self.dispatcher, self.env, BufferPool(budget), config.socket_request_max_bytes
         )
+        self._connections.on_lost.append(self.telemetry.subscriptions.disconnected)
+        self.env.metrics.add(ConnectionMetrics(self._connections).collect)
         for endpoint in config.listeners.broker:
+            self._connections.opened[endpoint.name] = 0
             try:
                 self._listeners.append(
                     await self.env.network.listen(
@@ -244,6 +282,7 @@ class Node:
 
     async def stop(self) -> None:
         """Acknowledges what was appended, as far as that does not take long, then makes everything durable."""
+        self.state = NodeState.SHUTTING_DOWN
         for listener in self._listeners:
             listener.close()
         await self._connections.drain(_DRAIN_SECONDS)
@@ -259,6 +298,7 @@ class Node:
         await self.logs.stop(self.broker_epoch)
         await self._controller.stop()
         await self._metadata_log.stop()
+        self.status.close()
         self.env.executor.close()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from ottla.broker.dynamic_config import DynamicConfig
+from ottla.broker.node_metrics import Gone
 from ottla.env.breath import Breath
 from ottla.env.ports import Env
 from ottla.log.manager import LogManager
@@ -48,6 +49,7 @@ class Replicas:
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[object, int], Partition] = {}
         self.image: MetadataImage = EMPTY_IMAGE
+        self.gone = Gone()
         self._env = env
         self._config = config
         self._node_id = config.current.node_id
@@ -190,6 +192,7 @@ class Replicas:
         partition = self.by_id.pop((topic_id, key.partition), None)
         if partition is None:
             return
+        self.gone.add(partition)
         if self.by_name.get(key) is partition:
             del self.by_name[key]
         partition.lead_or_follow(Leadership(-1, partition.leader_epoch, (), ()))

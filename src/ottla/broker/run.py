@@ -9,16 +9,17 @@ import logging
 import random
 import resource
 import signal
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from ottla.broker.node import Node
+from ottla.env import logs
 from ottla.env.clock import SystemClock
 from ottla.env.disk import PosixDisk
 from ottla.env.executor import PoolExecutor
 from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
+from ottla.env.process_metrics import ProcessFigures
 from ottla.env.randomness import SeededRandom
 from ottla.model.config import BrokerConfig
 
@@ -26,7 +27,11 @@ _log = logging.getLogger("ottla.broker")
 
 
 def real_env() -> Env:
-    return Env(SystemClock(), PosixDisk(), TcpNetwork(), PoolExecutor(), SeededRandom(random.SystemRandom()))
+    disk, process = PosixDisk(), ProcessFigures()
+    env = Env(SystemClock(), disk, TcpNetwork(), PoolExecutor(), SeededRandom(random.SystemRandom()))
+    env.metrics.add(process.collect, refresh=process.refresh)
+    env.metrics.add(disk.times.collect)
+    return env
 
 
 def run(config: BrokerConfig, *, on_started: Callable[[str], None]) -> None:
@@ -34,9 +39,7 @@ def run(config: BrokerConfig, *, on_started: Callable[[str], None]) -> None:
 
     A signal while the node starts stops it as soon as it has: `on_started` is then not called.
     """
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    )
+    logs.set_up(str(config.get("ottla.log.format")), node_id=config.node_id)
     _raise_file_limit()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         runner.run(_serve(config, on_started))
@@ -73,6 +76,7 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
     gc.freeze()
     gc.set_threshold(10_000, 20, 100)  # requests leave few cycles behind
     if not stop.is_set():
+        _log.info("serving clients at %s", node.address, extra={"address": node.address, "cluster_id": node.cluster_id})
         on_started(node.address)
     assert node.failed is not None
     ends: list[asyncio.Future[Any]] = [loop.create_task(stop.wait()), node.failed]
@@ -86,4 +90,4 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
 def _tell_lag(node: Node) -> None:
     lag = node.loop_lag.take()
     figures = {"p50": lag.p50_ms, "p99": lag.p99_ms, "p99.9": lag.p999_ms, "max": lag.max_ms, "samples": lag.samples}
-    _log.info("%s", json.dumps({"loop_lag_ms": figures}))
+    _log.info("%s", json.dumps({"loop_lag_ms": figures}), extra={"loop_lag_ms": figures})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ottla.cli.log_format import log_format_config, log_format_option
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import note
 from ottla.cli.running import BEFORE_START, CtrlC, run_node
@@ -15,8 +16,9 @@ from ottla.cli.running import BEFORE_START, CtrlC, run_node
 @click.option(
     "-c", "--config", "file", type=click.Path(path_type=Path), required=True, help="A server.properties, as Kafka's."
 )
+@log_format_option
 @click.option("--set", "given", type=NameValue(), multiple=True, help="Overrides a line of the file; repeatable.")
-def command(file: Path, given: tuple[tuple[str, str], ...]) -> None:
+def command(file: Path, log_format: str | None, given: tuple[tuple[str, str], ...]) -> None:
     """Run a node as a server.properties file says. Its folders must have been formatted: `ottla storage format`."""
     ctrl_c = CtrlC()
 
@@ -25,7 +27,7 @@ def command(file: Path, given: tuple[tuple[str, str], ...]) -> None:
     from ottla.model.config import broker_config, load_properties
 
     loaded = load_properties(file)
-    overrides = dict(given)
+    overrides = log_format_config(log_format) | dict(given)
     where = {name: f"--set {name}" if name in overrides else place for name, place in loaded.where.items()}
     config = broker_config({**loaded.values, **overrides}, where)
     warn_unknown(config)

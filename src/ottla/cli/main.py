@@ -18,8 +18,10 @@ COMMANDS: Final = {
     "storage": ("ottla.cli.storage", "Prepare the folders of a node."),
     "topic": ("ottla.cli.topic", "Create, list, describe, change, empty, copy and delete topics."),
     "config": ("ottla.cli.config", "Show, change and explain configs."),
+    "log": ("ottla.cli.log", "Look into the files of a log, and check them."),
     "produce": ("ottla.cli.produce", "Write records to a topic, from arguments, lines or files."),
     "consume": ("ottla.cli.consume", "Read records of topics."),
+    "perf": ("ottla.cli.perf", "Measure a cluster: writing, reading, and the way from one to the other."),
     "profile": ("ottla.cli.profile", "Keep addresses of clusters under names."),
     "completion": ("ottla.cli.completion", "Print the script that completes commands in a shell."),
 }

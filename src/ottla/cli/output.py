@@ -53,6 +53,29 @@ def print_value(output: str, value: Any) -> None:
         click.echo("\n".join(yaml_lines(value)))
 
 
+class ItemStream:
+    """A long list as JSON or YAML, an item at a time, so that it need not fit into memory."""
+
+    def __init__(self, output: str) -> None:
+        self._json = output == "json"
+        self._any = False
+
+    def write(self, item: Any) -> None:
+        if self._json:
+            import json
+
+            click.echo((",\n" if self._any else "[\n") + json.dumps(item, ensure_ascii=False), nl=False)
+        else:
+            click.echo("\n".join(yaml_lines([item])))
+        self._any = True
+
+    def end(self) -> None:
+        if self._json:
+            click.echo("\n]" if self._any else "[]")
+        elif not self._any:
+            click.echo("[]")
+
+
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]], output: str | None = None) -> None:
     """With a header and columns on a terminal or if asked for; otherwise only the rows, separated by tabs."""
     texts = [[str(each) for each in row] for row in rows]

@@ -80,17 +80,9 @@ def json_formatter() -> Formatter:
 
     What is no UTF-8 is told in base64, and so is what encoding it has: `"payload_encoding": "base64"`.
     """
-    from base64 import b64encode
     from json import JSONEncoder
 
     encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-    def text(envelope: dict[str, Any], name: str, data: bytes | None) -> None:
-        try:
-            envelope[name] = None if data is None else data.decode()
-        except UnicodeDecodeError:
-            envelope[name] = b64encode(data or b"").decode()
-            envelope[f"{name}_encoding"] = "base64"
 
     def line(message: Any) -> bytes:
         kind, timestamp = message.timestamp()
@@ -108,8 +100,18 @@ def json_formatter() -> Formatter:
                 # kcat's flat list has no place for an encoding: what is no text is told with replacements
                 flat += [name, None if value is None else value.decode(errors="replace")]
             envelope["headers"] = flat
-        text(envelope, "key", message.key())
-        text(envelope, "payload", message.value())
+        put_text(envelope, "key", message.key())
+        put_text(envelope, "payload", message.value())
         return encode(envelope).encode() + b"\n"
 
     return line
+
+
+def put_text(envelope: dict[str, Any], name: str, data: bytes | None) -> None:
+    try:
+        envelope[name] = None if data is None else data.decode()
+    except UnicodeDecodeError:
+        from base64 import b64encode
+
+        envelope[name] = b64encode(data or b"").decode()
+        envelope[f"{name}_encoding"] = "base64"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ottla import __version__
+from ottla.cli.log_format import log_format_config, log_format_option
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import note
 from ottla.cli.running import BEFORE_START, CtrlC, run_node
@@ -40,9 +41,20 @@ print(consumer.poll(5).value())
     "--data", "folder", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_DATA, show_default=True,
     help="Where topics and the cluster's id are kept; made if it is not there.",
 )  # fmt: skip
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="Serve metrics and health over HTTP on 127.0.0.1; 0 for any."
+)
+@log_format_option
 @click.option("--set", "given", type=NameValue(), multiple=True, help="Any of Kafka's broker configs; repeatable.")
 @click.option("--detach", is_flag=True, help="Go into the background once the node answers.")
-def command(port: int, folder: Path, given: tuple[tuple[str, str], ...], detach: bool) -> None:
+def command(
+    port: int,
+    folder: Path,
+    metrics_port: int | None,
+    log_format: str | None,
+    given: tuple[tuple[str, str], ...],
+    detach: bool,
+) -> None:
     """Start a node here and now: a Kafka broker on 127.0.0.1:9092. Ctrl-C stops it, its data stay."""
     ctrl_c = CtrlC()
 
@@ -64,7 +76,10 @@ def command(port: int, folder: Path, given: tuple[tuple[str, str], ...], detach:
             "give another --data."
         )
     try:
-        config = _config(folder, port, dict(given))
+        watched = log_format_config(log_format)
+        if metrics_port is not None:
+            watched["ottla.metrics.listener"] = f"{HOST}:{metrics_port}"
+        config = _config(folder, port, watched | dict(given))
     except BaseException:
         pid_file.remove()
         raise

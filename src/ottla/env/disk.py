@@ -5,28 +5,77 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from time import monotonic
+from typing import Final
 
+from ottla.env.metrics import Family, Gathered, Kind, Times
 from ottla.env.page_cache import is_cached
 from ottla.env.ports import Buffer
 
 _IOV_MAX = 1024
+_SKIPPED_WRITES = 15
+_SMALL_READ = 16 * 1024  # entries of indexes, headers of batches: many, and not worth measuring
+
+DISK_WRITES: Final = Family(
+    "ottla_disk_write_seconds",
+    Kind.HISTOGRAM,
+    "How long appends to files took (one in 16 is measured): into the page cache, unless it is full.",
+)
+DISK_READS: Final = Family(
+    "ottla_disk_read_seconds", Kind.HISTOGRAM, "How long reads of 16 KiB and more took, from memory or from the disk."
+)
+DISK_SYNCS: Final = Family(
+    "ottla_disk_sync_seconds", Kind.HISTOGRAM, "How long it took to make files durable (fdatasync, fsync of folders)."
+)
+FLUSHES: Final = Family(
+    "kafka_log_logflushstats_logflushrateandtimems", Kind.SUMMARY,
+    "How long it took to make files durable, in milliseconds.", ("quantile",),
+)  # fmt: skip
+
+
+class DiskTimes:
+    """How long the file system took for what it was asked."""
+
+    __slots__ = ("reads", "skipped", "syncs", "writes")
+
+    def __init__(self) -> None:
+        self.skipped = 0  # writes since one was measured: looking at a clock costs a tenth of a small one
+        self.writes = Times()
+        self.reads = Times()
+        self.syncs = Times()
+
+    def collect(self) -> Iterator[Gathered]:
+        yield Gathered(DISK_WRITES, self.writes.histogram())
+        yield Gathered(DISK_READS, self.reads.histogram())
+        yield Gathered(DISK_SYNCS, self.syncs.histogram())
+        yield Gathered(FLUSHES, self.syncs.summary_ms())
 
 
 class PosixFile:
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_fd", "_times", "path")
 
-    def __init__(self, path: str, fd: int) -> None:
+    def __init__(self, path: str, fd: int, times: DiskTimes) -> None:
         self.path = path
         self._fd = fd
+        self._times = times
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
 
     def write(self, buffers: Sequence[Buffer], position: int) -> None:
         wanted = sum(map(len, buffers))
-        if len(buffers) <= _IOV_MAX and os.pwritev(self._fd, buffers, position) == wanted:
-            return
+        times = self._times
+        if times.skipped < _SKIPPED_WRITES:
+            times.skipped += 1
+            if len(buffers) <= _IOV_MAX and os.pwritev(self._fd, buffers, position) == wanted:
+                return
+        else:
+            times.skipped = 0
+            began = monotonic()
+            if len(buffers) <= _IOV_MAX and os.pwritev(self._fd, buffers, position) == wanted:
+                times.writes.note(monotonic() - began)
+                return
         # A short write: a signal, a nearly full disk, or too many buffers. Writing again from the start is idempotent.
         data = memoryview(b"".join(buffers))
         done = 0
@@ -34,10 +83,16 @@ class PosixFile:
             done += os.pwrite(self._fd, data[done:], position + done)
 
     def pread(self, size: int, position: int) -> bytes:
-        return os.pread(self._fd, size, position)
+        if size < _SMALL_READ:
+            return os.pread(self._fd, size, position)
+        began = monotonic()
+        data = os.pread(self._fd, size, position)
+        self._times.reads.note(monotonic() - began)
+        return data
 
     def pread_nowait(self, size: int, position: int) -> bytes | bytearray | None:
         buffer = bytearray(size)
+        began = monotonic() if size >= _SMALL_READ else None
         try:
             got = os.preadv(self._fd, (buffer,), position, _NOWAIT)
         except BlockingIOError:
@@ -45,7 +100,9 @@ class PosixFile:
         except OSError as error:
             if error.errno not in _NO_NOWAIT:
                 raise
-            return os.pread(self._fd, size, position)  # not every file system has it
+            return self.pread(size, position)  # not every file system has it
+        if began is not None:
+            self._times.reads.note(monotonic() - began)
         if got == size:
             return buffer
         return buffer[:got] if got else None
@@ -62,7 +119,9 @@ class PosixFile:
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
+        began = monotonic()
         os.fdatasync(self._fd)
+        self._times.syncs.note(monotonic() - began)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -78,9 +137,12 @@ _NO_NOWAIT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class PosixDisk:
+    def __init__(self) -> None:
+        self.times = DiskTimes()
+
     def open(self, path: str, *, create: bool = False) -> PosixFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return PosixFile(path, os.open(path, flags, 0o644))
+        return PosixFile(path, os.open(path, flags, 0o644), self.times)
 
     def list_dir(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
@@ -116,8 +178,10 @@ class PosixDisk:
 
     def sync_dir(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        began = monotonic()
         try:
             os.fsync(fd)
+            self.times.syncs.note(monotonic() - began)
         finally:
             os.close(fd)
 

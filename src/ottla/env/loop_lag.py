@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from ottla.env.metrics import Family, Gathered, Kind, Times
 from ottla.env.ports import Clock
 
 _INTERVAL_S: Final = 0.01
 _KEPT: Final = 100_000
+LAG: Final = Family(
+    "ottla_loop_lag_seconds", Kind.HISTOGRAM, "By how much the event loop was late, looked at every 10 ms."
+)
+
+IDLE: Final = Family(
+    "kafka_network_socketserver_networkprocessoravgidle_percent", Kind.GAUGE,
+    "The share of time, from 0 to 1, in which the event loop had nothing to do; since the last look.",
+)  # fmt: skip
+HANDLERS_IDLE: Final = Family(
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", Kind.GAUGE,
+    "The same: requests are handled by the loop that reads them.",
+)  # fmt: skip
+_LOOK_AGAIN_S: Final = 1.0
 
 
 class LagSummary(NamedTuple):
@@ -26,6 +42,9 @@ class LoopLag:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._late: deque[float] = deque(maxlen=_KEPT)
+        self._times = Times()
+        self._idle = 1.0
+        self._looked_at: tuple[float, float] | None = None  # time and CPU time of the loop's thread
         self._due = 0.0
         self._handle: asyncio.TimerHandle | None = None
 
@@ -35,12 +54,29 @@ class LoopLag:
         self._handle = loop.call_at(self._due, self._called)
 
     def _called(self) -> None:
-        self._late.append(max(self._clock.elapsed() - self._due, 0.0))
+        late = max(self._clock.elapsed() - self._due, 0.0)
+        self._late.append(late)
+        self._times.note(late)
         self.start()
 
     def stop(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
+
+    def collect(self) -> Iterator[Gathered]:
+        yield Gathered(LAG, self._times.histogram())
+        idle = self._look_idle()
+        yield Gathered(IDLE, [("", idle)])
+        yield Gathered(HANDLERS_IDLE, [("", idle)])
+
+    def _look_idle(self) -> float:
+        now, busy = self._clock.elapsed(), time.thread_time()
+        if self._looked_at is None:
+            self._looked_at = now, busy
+        elif (passed := now - self._looked_at[0]) >= _LOOK_AGAIN_S:
+            self._idle = min(max(1 - (busy - self._looked_at[1]) / passed, 0.0), 1.0)
+            self._looked_at = now, busy
+        return self._idle
 
     def take(self) -> LagSummary:
         """What was seen since the last call."""

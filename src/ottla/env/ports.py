@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ParamSpec, Protocol, TypeVar
 from uuid import UUID
+
+from ottla.env.metrics import Metrics
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -120,6 +122,7 @@ class Env:
     network: Network
     executor: Executor
     random: Randomness
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

@@ -39,7 +39,7 @@ class LeaderEpochs:
 
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """The largest epoch not above the one asked for, and where it ends (KIP-279)."""
-        if epoch < 0 or not self.starts:
+        if epoch == NO_EPOCH or not self.starts:
             return EpochEnd(NO_EPOCH, NO_OFFSET)
         if epoch == self.latest:
             return EpochEnd(epoch, log_end_offset)

@@ -138,6 +138,8 @@ class LogDir:
             log = self.logs[partition] = self._load_one(folder, partition, *topic)
             if topic_id is None:
                 self._write_topic_id(log)
+            elif not self.was_clean:  # it may be there in memory only
+                log.sync_with_next_flush(f"{folder}/{PARTITION_METADATA}")
             if not self.was_clean and (number + 1) % 100 == 0:
                 _log.info("checked %d of %d partitions in %s", number + 1, len(folders), self.path)
         self._disk.sync_dir(self.path)

@@ -27,7 +27,7 @@ class ScannedBatch(NamedTuple):
 
 def good_batches(file: File, position: int, size: int, next_offset: int) -> Iterator[ScannedBatch]:
     """Batches with a right checksum and rising offsets; ends at the first byte that is none of one."""
-    for batch in _batches(file, position, size):
+    for batch in batches(file, position, size):
         header = batch.header
         if header.magic != MAGIC_V2 or header.base_offset < next_offset or header.last_offset_delta < 0:
             return
@@ -37,7 +37,8 @@ def good_batches(file: File, position: int, size: int, next_offset: int) -> Iter
         yield batch
 
 
-def _batches(file: File, position: int, size: int) -> Iterator[ScannedBatch]:
+def batches(file: File, position: int, size: int) -> Iterator[ScannedBatch]:
+    """Whatever has the frame of a batch, unchecked; ends where there is no room for one of the length it says."""
     wanted = _PIECE
     while position + HEADER_SIZE <= size:
         piece = memoryview(file.pread(min(wanted, size - position), position))

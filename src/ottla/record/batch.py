@@ -16,7 +16,7 @@ offset  0  base offset            i64   } outside the CRC: the broker fills thes
        61  records
 """
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -35,6 +35,10 @@ TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
+
+_MAGIC_AT: Final = 16
+_ATTRIBUTES_AT: Final = 22  # the low byte
+_SHORTEST_OF_ANY_MAGIC: Final = 14
 
 _HEAD: Final = Struct(">qii")
 _CRC: Final = Struct(">I")
@@ -103,6 +107,33 @@ class BatchHeader(NamedTuple):
 def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
     """The header at a position; struct.error if there are fewer than 61 bytes."""
     return BatchHeader._make(HEADER.unpack_from(data, position))
+
+
+class BatchStart(Enum):
+    """What records begin with, at the first look that Kafka takes."""
+
+    NO_BATCH = "no whole batch"
+    PLAIN = "a batch"
+    TRANSACTIONAL = "a batch that is part of a transaction"
+    DAMAGED = "something that cannot be one"
+
+
+def batch_start(data: Buffer) -> BatchStart:
+    size = len(data)
+    if size < LOG_OVERHEAD:
+        return BatchStart.NO_BATCH
+    length = int.from_bytes(data[8:12], "big", signed=True)
+    if length < _SHORTEST_OF_ANY_MAGIC:
+        return BatchStart.DAMAGED
+    if size <= _MAGIC_AT:
+        return BatchStart.NO_BATCH
+    magic = data[_MAGIC_AT]
+    if magic > MAGIC_V2:
+        return BatchStart.DAMAGED
+    if length + LOG_OVERHEAD > size:
+        return BatchStart.NO_BATCH
+    is_transactional = magic == MAGIC_V2 and size > _ATTRIBUTES_AT and data[_ATTRIBUTES_AT] & TRANSACTIONAL_BIT
+    return BatchStart.TRANSACTIONAL if is_transactional else BatchStart.PLAIN
 
 
 def computed_crc(batch: Buffer) -> int:

@@ -28,7 +28,9 @@ from ottla.record.batch import (
     MAGIC_V2,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
+    BatchStart,
     Codec,
+    batch_start,
     computed_crc,
     parse_header,
 )
@@ -40,6 +42,8 @@ UNBOUNDED_MS: Final = 2**63 - 1
 ZSTD_SINCE: Final = 7  # the first version of Produce whose clients may send zstd (KIP-110)
 
 _SMALLEST_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
+_MAGIC_AT: Final = 16
+_CODEC_AT: Final = 22  # the low byte of the attributes
 _SMALLEST_RECORD: Final = 7
 _LAST_CODEC: Final = Codec.ZSTD
 _MAX_RECORD_ERRORS: Final = 100  # of one batch, in the answer: a hostile batch must not make a large one
@@ -63,6 +67,7 @@ class Rejected(NamedTuple):
     code: ErrorCode
     message: str
     records: tuple[tuple[int, str], ...] = ()  # index and reason of single records (KIP-467)
+    tells_start: bool = True  # whether the answer has the log's start offset: not if the log was never asked
 
 
 class Walked(NamedTuple):
@@ -77,7 +82,7 @@ def check_produced(data: Buffer, rules: BatchRules, now_ms: int, version: int = 
     try:
         fields = HEADER.unpack_from(data)
     except StructError:
-        return _cut_header(data)
+        return _bad_frame(data, version)
     (
         base_offset,
         length,
@@ -95,22 +100,21 @@ def check_produced(data: Buffer, rules: BatchRules, now_ms: int, version: int = 
     ) = fields
     size = length + LOG_OVERHEAD
     if magic != MAGIC_V2 or length < _SMALLEST_LENGTH or size != len(data):
-        return _bad_frame(magic, length, data)
+        return _bad_frame(data, version)
     codec = attributes & CODEC_MASK
     if codec == Codec.ZSTD and version < ZSTD_SINCE:
-        return Rejected(
-            ErrorCode.unsupported_compression_type,
-            f"Produce version {version} cannot carry zstd; version {ZSTD_SINCE} and later can",
-        )
+        return _zstd_too_early(version)
     if base_offset != 0:
         return Rejected(ErrorCode.invalid_record, f"base offset of a produced batch must be 0, not {base_offset}")
     if size > rules.max_bytes:
         return Rejected(
             ErrorCode.message_too_large,
             f"batch of {size} bytes is larger than the {rules.max_bytes} that max.message.bytes allows",
+            tells_start=False,
         )
     if crc32c(memoryview(data)[CRC_START:]) != crc:
-        return Rejected(ErrorCode.corrupt_message, f"stored CRC {crc} does not match the batch's bytes")
+        message = f"stored CRC {crc} does not match the batch's bytes"
+        return Rejected(ErrorCode.corrupt_message, message, tells_start=False)
     if codec > _LAST_CODEC:
         return Rejected(ErrorCode.unknown_server_error, f"unknown compression codec {codec}")
     if count <= 0 or last_offset_delta != count - 1:
@@ -134,29 +138,53 @@ def check_produced(data: Buffer, rules: BatchRules, now_ms: int, version: int = 
     return BatchHeader._make(fields)
 
 
-def _cut_header(data: Buffer) -> Rejected:
-    if len(data) <= 16:
-        return Rejected(ErrorCode.invalid_record, f"{len(data)} bytes hold no batch; each partition needs exactly one")
-    length = int.from_bytes(data[8:12], "big", signed=True)
-    return _bad_frame(int.from_bytes(data[16:17], "big", signed=True), length, data)
+def wrong_at_first_sight(data: Buffer, version: int) -> Rejected | None:
+    """What Kafka finds wrong with records before it asks the log, or looks at acks."""
+    match batch_start(data):
+        case BatchStart.DAMAGED:
+            return _not_one_batch(ErrorCode.corrupt_message, f"{len(data)} bytes cannot be a batch")
+        case BatchStart.NO_BATCH:
+            return _not_one_batch(ErrorCode.invalid_record, f"{len(data)} bytes hold no whole batch")
+    if (magic := data[_MAGIC_AT]) != MAGIC_V2:
+        return _not_one_batch(ErrorCode.invalid_record, f"batch has magic {magic}; only 2 may be produced")
+    if version < ZSTD_SINCE and len(data) > _CODEC_AT and data[_CODEC_AT] & CODEC_MASK == Codec.ZSTD:
+        return _zstd_too_early(version)
+    size = int.from_bytes(data[8:12], "big") + LOG_OVERHEAD
+    match batch_start(memoryview(data)[size:]):
+        case BatchStart.DAMAGED:
+            return _not_one_batch(ErrorCode.corrupt_message, f"what follows after {size} bytes cannot be a batch")
+        case BatchStart.PLAIN | BatchStart.TRANSACTIONAL:
+            return _not_one_batch(ErrorCode.invalid_record, "each partition takes exactly one batch")
+    return None
 
 
-def _bad_frame(magic: int, length: int, data: Buffer) -> Rejected:
-    size = len(data)
-    if not 0 <= magic <= MAGIC_V2:
-        return Rejected(ErrorCode.corrupt_message, f"batch has magic {magic}, which is none")
-    if magic != MAGIC_V2:
-        return Rejected(ErrorCode.invalid_record, f"batch has magic {magic}; only 2 may be produced")
-    if length < _SMALLEST_LENGTH:
-        return Rejected(ErrorCode.corrupt_message, f"batch says it is {length} bytes long, less than its own header")
-    batch_size = length + LOG_OVERHEAD
-    if batch_size > size:
-        return Rejected(ErrorCode.invalid_record, f"batch says it is {batch_size} bytes long, {size} came")
-    if computed_crc(memoryview(data)[:batch_size]) != int.from_bytes(data[17:21], "big"):
-        return Rejected(ErrorCode.corrupt_message, f"batch says it is {batch_size} bytes long, its CRC says otherwise")
-    return Rejected(
-        ErrorCode.invalid_record, f"{size - batch_size} bytes follow the batch; each partition takes exactly one"
+def has_unknown_codec(data: Buffer) -> bool:
+    return (
+        batch_start(data) in (BatchStart.PLAIN, BatchStart.TRANSACTIONAL)
+        and data[_MAGIC_AT] == MAGIC_V2
+        and len(data) > _CODEC_AT
+        and data[_CODEC_AT] & CODEC_MASK > _LAST_CODEC
     )
+
+
+def _not_one_batch(code: ErrorCode, message: str) -> Rejected:
+    return Rejected(code, message, tells_start=False)
+
+
+def _zstd_too_early(version: int) -> Rejected:
+    message = f"Produce version {version} cannot carry zstd; version {ZSTD_SINCE} and later can"
+    return Rejected(ErrorCode.unsupported_compression_type, message, tells_start=False)
+
+
+def _bad_frame(data: Buffer, version: int) -> Rejected:
+    if (wrong := wrong_at_first_sight(data, version)) is not None:
+        return wrong
+    size = int.from_bytes(data[8:12], "big") + LOG_OVERHEAD
+    if size < HEADER_SIZE:
+        return _not_one_batch(ErrorCode.corrupt_message, f"batch says it is {size} bytes long, less than its header")
+    if computed_crc(memoryview(data)[:size]) != int.from_bytes(data[17:21], "big"):
+        return _not_one_batch(ErrorCode.corrupt_message, f"batch says it is {size} bytes long, its CRC says otherwise")
+    return _not_one_batch(ErrorCode.invalid_record, f"{len(data) - size} bytes follow the batch")
 
 
 def walk_records(

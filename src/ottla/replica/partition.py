@@ -96,7 +96,9 @@ class Partition:
         self.flushed = Progress(log.flushed_offset)
         self.committed = Progress(min(max(high_watermark, log.start_offset), log.end_offset))
         self.listeners: list[PartitionListener] = []
-        self.bytes_appended = 0  # since the start of this process; what waiting fetches count by
+        # Since the start of this process, for metrics; waiting fetches count by the bytes.
+        self.bytes_appended = self.messages_appended = self.appends = self.failed_appends = 0
+        self.bytes_fetched = self.fetches = self.failed_fetches = 0
         self._env = env
         self._node_id = node_id
         self._epoch_start_offset = 0
@@ -216,13 +218,15 @@ class Partition:
         except OSError as error:
             return Appended(ErrorCode.kafka_storage_error, message=f"{log.folder}: {error}")
         self.bytes_appended += header.length + LOG_OVERHEAD
+        self.messages_appended += header.last_offset_delta + 1
+        self.appends += 1
         self._advance()
         return Appended(_NONE, base_offset, base_offset + header.last_offset_delta + 1, append_time, log.start_offset)
 
     def _refused(self, rejected: Rejected) -> Appended:
         return Appended(
             rejected.code,
-            start_offset=self.log.start_offset,
+            start_offset=self.log.start_offset if rejected.tells_start else NO_OFFSET,
             message=rejected.message,
             record_errors=rejected.records,
         )
@@ -288,6 +292,10 @@ class Partition:
     @property
     def is_under_min_isr(self) -> bool:
         return len(self.leadership.isr) < self._min_isr
+
+    @property
+    def is_at_min_isr(self) -> bool:
+        return len(self.leadership.isr) == self._min_isr
 
     @property
     def high_watermark(self) -> int:

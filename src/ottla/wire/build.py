@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, Final, NamedTuple, get_args, get_origin
+
+LONGEST_MESSAGE: Final = 2000  # characters
 
 
 class _Field(NamedTuple):
@@ -47,6 +49,8 @@ def build(entity_type: Any, values: Mapping[str, Any]) -> Any:
             value = tuple(build(nested, item) for item in value) if is_array else build(nested, value)
         elif is_array and isinstance(value, Iterable):
             value = tuple(value)
+        elif name == "error_message" and value is not None and len(value) > LONGEST_MESSAGE:
+            value = value[:LONGEST_MESSAGE] + "..."  # it may quote what a client sent, and must fit into the answer
         given[name] = value
     return entity_type(**given)
 

@@ -13,7 +13,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.env.ports import Buffer
-from ottla.wire.varint import Malformed, read_uvarint
+from ottla.wire.varint import Malformed, read_signed, read_uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ def _skip_tagged_fields(data: Buffer, position: int) -> int:
         return position + 1
     view = memoryview(data)
     try:
-        count, position = read_uvarint(view, position)
+        count, position = read_signed(view, position)
         for _ in range(count):
             _tag, position = read_uvarint(view, position)
             size, position = read_uvarint(view, position)
@@ -146,6 +146,7 @@ def response_frame(correlation_id: int, entity: Any) -> bytes:
 class _Loaded(NamedTuple):
     entity_type: type[Any]
     check: Callable[[type[Any], bytes | memoryview], bytes | memoryview]
+    rewrite: Callable[[type[Any], bytes | memoryview], bytes]
     read: Reader
 
 
@@ -156,11 +157,15 @@ _writers: Final[dict[type[Any], Writer]] = {}
 
 
 def _decode(types: Types, key: int, version: int, body: Buffer) -> Any:
-    entity_type, check, read = types.get((key, version)) or _load(types, key, version)
+    entity_type, check, rewrite, read = types.get((key, version)) or _load(types, key, version)
     data = body if isinstance(body, bytes) else memoryview(body).toreadonly()
     try:
-        entity, _ = read(check(entity_type, data), 0)
-    except Exception as error:  # kio raises its own errors, ValueError, KeyError, OverflowError
+        checked = check(entity_type, data)
+        try:
+            entity, _ = read(checked, 0)
+        except Exception:  # kio raises its own errors, ValueError, KeyError, OverflowError
+            entity, _ = read(rewrite(entity_type, data), 0)  # Kafka puts up with more than kio does
+    except Exception as error:
         raise MalformedRequest(f"{entity_type.__name__} version {version} cannot be read: {error}") from error
     return entity
 
@@ -177,14 +182,14 @@ def _load(types: Types, key: int, version: int) -> _Loaded:
     from kio.index import KioIndexError, load_request_schema, load_response_schema
     from kio.serial import entity_reader
 
-    from ottla.wire.structure import check
+    from ottla.wire.structure import check, rewrite
 
     load = load_request_schema if types is _request_types else load_response_schema
     try:
         entity_type = load(key, version)
     except KioIndexError:
         raise UnsupportedVersion(f"no schema for request key {key} version {version}") from None
-    loaded = types[key, version] = _Loaded(entity_type, check, entity_reader(entity_type))
+    loaded = types[key, version] = _Loaded(entity_type, check, rewrite, entity_reader(entity_type))
     return loaded
 
 

@@ -29,6 +29,8 @@ class ConnectionSettings:
         self.scratch = bytearray(SCRATCH_BYTES)
         self.scratch_view = memoryview(self.scratch)
         self.connections: dict[ServerConnection, None] = {}
+        self.opened: dict[str, int] = {}  # connections that were accepted, by listener
+        self.on_lost: list[Callable[[ServerConnection], None]] = []
         self.draining = False
 
     async def drain(self, seconds: float) -> None:

@@ -27,13 +27,14 @@ class Later:
     otherwise the connection rests until this one is complete.
     """
 
-    __slots__ = ("_cancel", "_listener", "done", "failed", "message", "overlaps")
+    __slots__ = ("_cancel", "_listener", "done", "failed", "message", "on_complete", "overlaps")
 
     def __init__(self, *, overlaps: bool = False, cancel: Callable[[], None] | None = None) -> None:
         self.overlaps = overlaps
         self.done = False
         self.failed = False
         self.message: Message = None
+        self.on_complete: Callable[[], None] | None = None  # for who measures
         self._cancel = cancel
         self._listener: Callable[[], None] | None = None
 
@@ -42,6 +43,8 @@ class Later:
             return
         self.done = True
         self.message = message
+        if self.on_complete is not None:
+            self.on_complete()
         if self._listener is not None:
             self._listener()
 

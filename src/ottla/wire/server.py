@@ -42,6 +42,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.listener = listener
         self.pool = settings.pool
         self.peer = "?"
+        self.software = ("unknown", "unknown")  # name and version, as the client tells them (KIP-511)
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
         self._settings = settings
         self._transport: asyncio.Transport | None = None
@@ -76,10 +77,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             if transport.get_extra_info("sslcontext") is None:
                 self._socket = socket.socket(sock.family, sock.type, sock.proto, sock.fileno())
         self._settings.connections[self] = None
+        self._settings.opened[self.listener] = self._settings.opened.get(self.listener, 0) + 1
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._settings.connections.pop(self, None)
+        for listener in self._settings.on_lost:
+            listener(self)
         if self._waits_for_buffer:
             self._settings.pool.stop_waiting(self._buffer_is_free)
         self._release_frame()
@@ -143,7 +147,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                     break
                 size = unpack(data, position)[0]
                 if size < 0 or size > largest:
-                    self._refuse(f"a request of {size} bytes (allowed are {largest}, socket.request.max.bytes)")
+                    self._hang_up(f"a request of {size} bytes (allowed are {largest}, socket.request.max.bytes)")
                     return
                 start = position + 4
                 if start + size > end:
@@ -229,16 +233,16 @@ class ServerConnection(asyncio.BufferedProtocol):
         try:
             answer = self._settings.handler(self, frame)
         except MalformedRequest as error:
-            self._refuse(str(error))
+            self._hang_up(str(error))
             return
         except CloseConnection as error:
             if str(error):
-                _log.info("closing the connection from %s: %s", self.peer, error)
-            self.close()
+                _log.info("closing the connection from %s: %s", self.peer, error, extra={"peer": self.peer})
+            self._close_after_answers()
             return
         except Exception:
             _log.exception("a request from %s failed; closing its connection", self.peer)
-            self.abort()
+            self._close_after_answers()
             return
         if isinstance(answer, Later):
             if answer.done:
@@ -268,7 +272,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         while slots and slots[0].done and not self._stream:
             slot = slots.popleft()
             if slot.failed:
-                self.abort()
+                self.close()
                 return
             message = slot.message
             self._held_bytes = max(self._held_bytes - _bytes_in(message), 0)
@@ -445,8 +449,23 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     # -- the end
 
+    def _hang_up(self, reason: str) -> None:
+        """What came in cannot be trusted."""
+        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
+        self._close_after_answers()
+
+    def _close_after_answers(self) -> None:
+        """Those to requests before: Kafka has sent them by the time that it looks at the next one."""
+        if not self._slots and not self._stream:
+            self.close()
+            return
+        end = Later()
+        end.fail()
+        self._slots.append(end)
+        self._rest()
+
     def _refuse(self, reason: str) -> None:
-        _log.warning("closing the connection from %s: %s", self.peer, reason)
+        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
         self.abort()
 
     def close(self) -> None:

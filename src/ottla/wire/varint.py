@@ -25,6 +25,22 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
     raise Malformed(f"a number that ends at byte {position} has more than five bytes")
 
 
+def read_signed(data: Buffer, position: int) -> tuple[int, int]:
+    """A number as Java holds it: in 32 bits, with a sign."""
+    value, position = read_uvarint(data, position)
+    return (value if value < 0x80000000 else _wrapped(value)), position
+
+
+def read_length(data: Buffer, position: int) -> tuple[int, int]:
+    """The length of a compact text or array, which is written one higher. To Kafka's readers any negative is null."""
+    value, position = read_uvarint(data, position)
+    return (value - 1 if value < 0x80000000 else _wrapped(value - 1)), position
+
+
+def _wrapped(value: int) -> int:
+    return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
+
 def uvarint(value: int) -> bytes:
     if value < 0x80:
         return _ONE_BYTE[value]

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from tests.broker.apis import asking
@@ -31,6 +32,7 @@ EVERY_VERSION = [
     for version in range(api.oldest, api.newest + 1)
 ]
 EXPECTED = {
+    asking.PUSH_TELEMETRY: ErrorCode.unknown_subscription_id,
     asking.FIND_COORDINATOR: ErrorCode.coordinator_not_available,
     asking.UNREGISTER_BROKER: ErrorCode.broker_id_not_registered,
 }
@@ -110,6 +112,13 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
             return {"topics": None, "timeout": timedelta(seconds=5)}
         case asking.LIST_CONFIG_RESOURCES:
             return {"resource_types": []}
+        case asking.GET_TELEMETRY_SUBSCRIPTIONS:
+            return {"client_instance_id": None}
+        case asking.PUSH_TELEMETRY:
+            return {
+                "client_instance_id": uuid4(), "subscription_id": 0, "terminating": True, "compression_type": 0,
+                "metrics": b"",
+            }  # fmt: skip
         case asking.DESCRIBE_CLUSTER:
             return {"include_cluster_authorized_operations": True, "include_fenced_brokers": True}
     raise AssertionError(f"no question for API {api}")

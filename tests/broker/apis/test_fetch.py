@@ -129,3 +129,35 @@ def test_a_fetch_that_had_to_wait_for_the_disk_leaves_the_waiting_room(
     assert whole_batches(row) == 1
     assert misses == [0]
     assert node.on_loop(lambda: len(node.node.waiting)) == 0
+
+
+@pytest.mark.parametrize("level", [-1, 2])
+def test_an_isolation_level_that_does_not_exist_refuses_every_partition(
+    address: str, new_topic: Callable[..., str], level: int
+) -> None:
+    rows = fetch(address, new_topic(partitions=2), 2, isolation_level=level)
+
+    assert [row.error_code for row in rows] == [ErrorCode.unknown_server_error] * 2
+
+
+def test_negative_limits_refuse_where_there_is_something_to_read(address: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic()
+    produce(address, topic, 0, a_batch())
+
+    def code(**limits: int) -> ErrorCode:
+        (row,) = fetch(address, topic, **limits)
+        found: ErrorCode = row.error_code
+        return found
+
+    assert code(max_bytes=-1) is code(partition_max=-1) is ErrorCode.unknown_server_error
+    assert code(max_bytes=-1, offset=1) is ErrorCode.none
+    assert code(max_bytes=-1, offset=2) is ErrorCode.offset_out_of_range
+
+
+@pytest.mark.parametrize(("session_id", "is_refused"), [(-(2**31), True), (2**31 - 1, True), (-5, False), (7, False)])
+def test_an_id_that_no_session_can_have_refuses_the_request(
+    address: str, new_topic: Callable[..., str], session_id: int, is_refused: bool
+) -> None:
+    (row,) = fetch(address, new_topic(), session_id=session_id)
+
+    assert row.error_code is (ErrorCode.unknown_server_error if is_refused else ErrorCode.none)

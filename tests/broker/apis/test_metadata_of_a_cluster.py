@@ -45,6 +45,7 @@ class Node:
         self.config = SimpleNamespace(auto_create_topics_enable=False)
         self.env = SimpleNamespace(random=SimpleNamespace(below=lambda n: n - 1))
         self.metadata_answers = AnswerCache()
+        self.dispatcher = SimpleNamespace(stats={3: SimpleNamespace(fail=lambda codes: None)})
 
 
 def broker(number: int, *listeners: str, fenced: bool = False) -> BrokerImage:

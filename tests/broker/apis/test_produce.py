@@ -88,3 +88,81 @@ def test_the_same_idempotent_batch_gets_the_same_offset(address: str, new_topic:
     assert (again.error_code, again.base_offset) == (ErrorCode.none, 1)
     assert gap.error_code is ErrorCode.out_of_order_sequence_number
     assert end_offset(address, topic, 0) == 3
+
+
+def twice(address: str, topic: str, *batches: bytes) -> Any:
+    """One partition, named once for each batch, in topics of their own."""
+    data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]} for batch in batches]
+    given = {"transactional_id": None, "acks": -1, "timeout": timedelta(seconds=5), "topic_data": data}
+    return ask(address, PRODUCE, 9, **given).responses
+
+
+def test_of_a_partition_named_twice_the_last_records_count(address: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic()
+
+    (answered,) = twice(address, topic, a_batch(), build_batch([Record(b"k", b"v", 1), Record(b"k", b"v", 2)]))
+
+    assert codes(answered.partition_responses) == [ErrorCode.none]
+    assert end_offset(address, topic, 0) == 2
+
+
+def test_of_a_partition_named_twice_an_early_fault_counts(address: str, new_topic: Callable[..., str]) -> None:
+    (answered,) = twice(address, new_topic(), a_batch()[:-1], a_batch())
+
+    assert codes(answered.partition_responses) == [ErrorCode.invalid_record]
+
+
+def test_records_that_cannot_be_any_refuse_the_whole_request(address: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(partitions=2)
+
+    rows = produce(address, topic, a_batch(), bytes(20))
+
+    assert codes(rows) == [ErrorCode.corrupt_message] * 2
+    assert end_offset(address, topic, 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (b"", ErrorCode.invalid_record),
+        (a_batch()[:-1], ErrorCode.invalid_record),
+        (a_batch() + a_batch(), ErrorCode.invalid_record),
+        (a_batch(), ErrorCode.invalid_required_acks),
+    ],
+    ids=["nothing", "a part", "two", "one"],
+)
+def test_faults_seen_at_first_sight_are_told_before_wrong_acks(
+    address: str, new_topic: Callable[..., str], records: bytes, code: ErrorCode
+) -> None:
+    assert codes(produce(address, new_topic(), records, a_batch(), acks=2)) == [
+        code,
+        ErrorCode.unknown_topic_or_partition,
+    ]
+
+
+def test_the_logs_start_is_told_only_where_the_log_was_asked(address: str, new_topic: Callable[..., str]) -> None:
+    def start(records: bytes) -> int:
+        (row,) = produce(address, new_topic(), records)
+        offset: int = row.log_start_offset
+        return offset
+
+    assert start(a_batch(base_offset=3)) == 0  # the log found it
+    assert start(a_batch()[:-1]) == -1
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "other"),
+    [(6, ErrorCode.unknown_server_error, ErrorCode.unknown_server_error), (7, ErrorCode.unknown_server_error, 0)],
+)
+def test_an_unknown_codec_refuses_the_whole_request_where_zstd_is_not_allowed(
+    address: str, new_topic: Callable[..., str], version: int, code: ErrorCode, other: ErrorCode
+) -> None:
+    from crc32c import crc32c
+
+    unknown = bytearray(a_batch())
+    unknown[22] = 5
+    unknown[17:21] = crc32c(unknown[21:]).to_bytes(4, "big")
+
+    rows = produce(address, new_topic(partitions=2), bytes(unknown), a_batch(), version=version)
+
+    assert codes(rows) == [code, other]

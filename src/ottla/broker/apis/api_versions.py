@@ -25,11 +25,14 @@ def handle(context: Context, request: Any) -> Any:
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return _answer(context, ErrorCode.invalid_request, [])
-    image = context.node.image
+    node = context.node
+    image = node.image
+    if context.version >= 3:
+        context.connection.software = request.client_software_name, request.client_software_version
     return _answer(
         context,
         ErrorCode.none,
-        list(context.node.dispatcher.apis.values()),
+        [api for api in node.dispatcher.apis.values() if api.is_offered is None or api.is_offered(node)],
         supported_features=supported_features(with_level_zero=context.version >= 4),
         finalized_features=finalized_features(image),
         finalized_features_epoch=image.offset,

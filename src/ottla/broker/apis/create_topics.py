@@ -85,7 +85,7 @@ def _answer(context: Context, reply: TopicCreated, configs: tuple[tuple[str, str
         "configs": [
             {
                 "name": config.name,
-                "value": config.value,
+                "value": overrides.get(config.name, config.value),  # as it was given
                 "read_only": config.read_only,
                 "config_source": config.source,
                 "is_sensitive": config.is_sensitive,

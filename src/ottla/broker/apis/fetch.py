@@ -18,6 +18,7 @@ from typing import Any, Final
 from ottla.broker.apis.fetch_format import FLEXIBLE, TOPIC_IDS, Key, Row, write_answer
 from ottla.broker.context import Api, Context
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, Session, SessionError, Told, Wanted
+from ottla.broker.traffic import count_fetched
 from ottla.log.index import NotInMemory
 from ottla.model.errors import ErrorCode
 from ottla.model.names import NO_EPOCH
@@ -29,6 +30,9 @@ from ottla.wire.reply import Later, Message
 _log = logging.getLogger("ottla.broker")
 
 _NONE: Final = ErrorCode.none
+_ISOLATION_LEVELS: Final = (0, 1)
+_SHARDS: Final = 8
+_IDS_OF_A_SHARD: Final = (2**31 - 1) // _SHARDS
 _MAX_WARMINGS: Final = 64  # after so many reads that were not in memory, an answer goes out with what it has
 
 
@@ -39,8 +43,22 @@ def handle(context: Context, body: memoryview) -> Message | Later:
     try:
         session = _session(context, request, wanted, forgotten)
     except SessionError as error:
+        context.count_errors([error.code])
         return write_answer(version, context.header.correlation_id, error.code, 0, [])
-    return _Fetch(context, request, session, wanted).start()
+    except _OutsideCache:
+        return _refusal(context, request, wanted)
+    fetch = _Fetch(context, request, session, wanted)
+    if request.isolation_level not in _ISOLATION_LEVELS and fetch.finds_partitions():
+        return _refusal(context, request, wanted)
+    return fetch.start()
+
+
+def _refusal(context: Context, request: Any, wanted: dict[Key, Wanted]) -> Message:
+    """What Kafka makes of a request that it does not expect: every partition has the error, or none is named."""
+    code, version = ErrorCode.unknown_server_error, context.header.version
+    rows = [Row(key, Fetched(code, aborted=[])) for key in wanted] if version < TOPIC_IDS else []
+    session_id = request.session_id if version >= 7 else 0
+    return write_answer(version, context.header.correlation_id, code, session_id, rows)
 
 
 def _wanted(request: Any, version: int) -> dict[Key, Wanted]:
@@ -51,8 +69,8 @@ def _wanted(request: Any, version: int) -> dict[Key, Wanted]:
             wanted[name, row.partition] = Wanted(
                 row.fetch_offset,
                 row.partition_max_bytes,
-                row.current_leader_epoch if version >= 9 else NO_EPOCH,
-                row.last_fetched_epoch if version >= FLEXIBLE else NO_EPOCH,
+                max(row.current_leader_epoch, NO_EPOCH) if version >= 9 else NO_EPOCH,
+                max(row.last_fetched_epoch, NO_EPOCH) if version >= FLEXIBLE else NO_EPOCH,
             )
     return wanted
 
@@ -71,6 +89,8 @@ def _session(context: Context, request: Any, wanted: dict[Key, Wanted], forgotte
     version = context.header.version
     if version < 7:
         return None
+    if not 0 <= int(request.session_id / _IDS_OF_A_SHARD) < _SHARDS:
+        raise _OutsideCache
     sessions, now_ms = context.node.fetch_sessions, context.node.env.clock.now_ms()
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id:
@@ -79,6 +99,10 @@ def _session(context: Context, request: Any, wanted: dict[Key, Wanted], forgotte
             return None
         return sessions.create(wanted, version >= TOPIC_IDS, now_ms)
     return sessions.go_on(request.session_id, request.session_epoch, wanted, forgotten, version >= TOPIC_IDS, now_ms)
+
+
+class _OutsideCache(Exception):
+    """Kafka's cache of sessions is in parts, by id, and falls over an id that no part has."""
 
 
 class _Fetch:
@@ -122,6 +146,9 @@ class _Fetch:
 
     # -- looking
 
+    def finds_partitions(self) -> bool:
+        return any(isinstance(self._find(key), Partition) for key in self._wanted)
+
     def _look(self) -> Message:
         """The answer, if there is enough for one or the time is over."""
         rows = self._read()
@@ -133,20 +160,22 @@ class _Fetch:
         if targets is None:
             targets = self._targets = [(key, wanted, self._find(key)) for key, wanted in self._wanted.items()]
         self._have = 0
+        left = self._max_bytes
         rows = []
         for key, wanted, partition in targets:
             if isinstance(partition, ErrorCode):
-                rows.append(Row(key, Fetched(partition)))
+                rows.append(Row(key, Fetched(partition, aborted=[])))
                 continue
+            limit = min(wanted.max_bytes, left)
             try:
                 fetched = partition.fetch(
                     wanted.offset,
-                    min(wanted.max_bytes, max(self._max_bytes - self._have, 0)),
+                    max(limit, 0),
                     self._isolation,
                     wanted.current_leader_epoch,
                     wanted.last_fetched_epoch,
                     self._replica_id,
-                    at_least_one=self._have == 0,
+                    at_least_one=self._have == 0 or limit < 0,
                 )
             except NotInMemory as missing:
                 if self._warm(missing):
@@ -156,8 +185,11 @@ class _Fetch:
                 _log.error("%s could not be read: %s", partition.key, error)
                 partition.log.read_failed(error)
                 fetched = Fetched(ErrorCode.kafka_storage_error)
+            if limit < 0 and fetched.data is not None:  # Kafka falls over it where there is something to read
+                fetched = Fetched(ErrorCode.unknown_server_error)
             if fetched.data is not None:
                 self._have += fetched.data.size
+            left = max(self._max_bytes - self._have, 0)
             rows.append(Row(key, fetched))
         return rows
 
@@ -261,6 +293,7 @@ class _Fetch:
 
     def _answer(self, rows: list[Row]) -> Message:
         session = self._session
+        count_fetched(self._context, self._targets or (), rows)
         if session is not None:
             rows = self._note(session, rows)
         header = self._context.header

@@ -61,7 +61,7 @@ async def handle(context: Context, request: Any) -> Any:
             rows[row.partition_index] = await _answer(context, request, topic.name, row, is_twice)
     return context.respond(
         throttle_time=timedelta(0),
-        topics=[{"name": name, "partitions": list(rows.values())} for name, rows in answers.items()],
+        topics=[{"name": name, "partitions": list(rows.values())} for name, rows in answers.items() if rows],
     )
 
 
@@ -70,10 +70,10 @@ async def _answer(context: Context, request: Any, topic: str, row: Any, is_twice
     isolation = request.isolation_level if context.version >= 2 else 0
     if not context.allowed(Operation.DESCRIBE, Resource.TOPIC, topic):
         code = ErrorCode.topic_authorization_failed
-    elif is_twice:
-        code = ErrorCode.invalid_request
     elif isolation not in (0, _READ_COMMITTED):
         code = ErrorCode.unknown_server_error  # what Kafka makes of it
+    elif is_twice:
+        code = ErrorCode.invalid_request
     else:
         asker = _Asker(request.replica_id == _CONSUMER, request.replica_id == _DEBUGGER, isolation == _READ_COMMITTED)
         try:

@@ -15,8 +15,10 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from ottla.broker.answer_cache import Encoded
 from ottla.broker.brokers import any_controller, brokers_on, offline_replicas
 from ottla.broker.context import Api, Context
+from ottla.broker.error_codes import errors_in
 from ottla.metadata.controller.topic_names import what_is_wrong
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.model.errors import ErrorCode
@@ -56,11 +58,13 @@ def handle(context: Context, body: memoryview) -> bytes:
     answer = cache.get(image, question)
     if answer is None:
         entity, is_repeatable = _answer(context, image, decode_request(_KEY, context.version, body))
-        answer = encode_response(entity)
+        answer = Encoded(encode_response(entity), tuple(errors_in(entity)))
         if is_repeatable:
             cache.put(image, question, len(body), answer)
+    if answer.errors:
+        context.count_errors(answer.errors)
     header = response_header(_KEY, context.version, context.header.correlation_id)
-    return _SIZE.pack(len(header) + len(answer)) + header + answer
+    return _SIZE.pack(len(header) + len(answer.data)) + header + answer.data
 
 
 def _answer(context: Context, image: MetadataImage, request: Any) -> tuple[Any, bool]:

@@ -14,12 +14,14 @@ import asyncio
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from ottla.broker.apis.produce_format import FLEXIBLE, Request, Row, Topic, read, write
+from ottla.broker.apis.produce_format import FLEXIBLE, Request, Row, Topic, merged, read, write
 from ottla.broker.context import Api, Context
+from ottla.broker.traffic import count_refused
 from ottla.log.producers import Origin
 from ottla.model.errors import ErrorCode
 from ottla.model.names import INTERNAL_TOPICS
-from ottla.record.batch import TRANSACTIONAL_BIT
+from ottla.record.batch import TRANSACTIONAL_BIT, BatchStart, batch_start
+from ottla.record.validate import ZSTD_SINCE, has_unknown_codec, wrong_at_first_sight
 from ottla.replica.delayed_produce import DelayedProduce
 from ottla.replica.partition import Appended, Partition
 from ottla.security.authorizer import Operation, Resource
@@ -121,11 +123,16 @@ def _shape(version: int, body: memoryview, request: Request) -> Shape | None:
 def _append_all(context: Context, body: memoryview) -> Message | Later:
     version = context.header.version
     request = read(version, body)
-    if request.acks not in (-1, 0, 1):
-        return _refuse(context, request, ErrorCode.invalid_required_acks)
-    transactional = any(_is_transactional(row.batch) for topic in request.topics for row in topic.rows)
-    if transactional and not _may_be_transactional(context, request):
+    starts = {batch_start(row.batch) for topic in request.topics for row in topic.rows if row.batch is not None}
+    request = merged(request, version)
+    if BatchStart.DAMAGED in starts:
+        return _refuse(context, request, ErrorCode.corrupt_message)
+    if BatchStart.TRANSACTIONAL in starts and not _may_be_transactional(context, request):
         return _refuse(context, request, ErrorCode.transactional_id_authorization_failed)
+    if version < ZSTD_SINCE and _names_unknown_codec(context, request):
+        return _refuse(context, request, ErrorCode.unknown_server_error)
+    if request.acks not in (-1, 0, 1):
+        return _refuse_acks(context, request)
     context.connection.memo = _shape(version, body, request)
     replicas = context.node.replicas
     waits = False
@@ -147,8 +154,10 @@ def _append_all(context: Context, body: memoryview) -> Message | Later:
     return _answer(context, request, cast("list[list[Appended]]", results))  # no future is among them
 
 
-def _is_transactional(batch: memoryview | None) -> bool:
-    return batch is not None and len(batch) > _ATTRIBUTES_AT and bool(batch[_ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
+def _is_transactional(batch: memoryview) -> bool:
+    if len(batch) <= _ATTRIBUTES_AT or not batch[_ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
+        return False
+    return batch_start(batch) is BatchStart.TRANSACTIONAL
 
 
 def _may_be_transactional(context: Context, request: Request) -> bool:
@@ -159,6 +168,31 @@ def _may_be_transactional(context: Context, request: Request) -> bool:
 def _refuse(context: Context, request: Request, code: ErrorCode) -> bytes | None:
     """The whole request, before any of it has had an effect."""
     return _answer(context, request, [[Appended(code)] * len(topic.rows) for topic in request.topics])
+
+
+def _names_unknown_codec(context: Context, request: Request) -> bool:
+    """Kafka falls over it, with the whole request, where it has to know whether a codec is zstd."""
+    return any(
+        row.batch is not None
+        and has_unknown_codec(row.batch)
+        and isinstance(_partition(context, context.node.replicas, topic, row.number), Partition)
+        for topic in request.topics
+        for row in topic.rows
+    )
+
+
+def _refuse_acks(context: Context, request: Request) -> bytes | None:
+    """A partition that is not there, or records that are none, are told first."""
+
+    def code(topic: Topic, row: Row) -> ErrorCode:
+        partition = _partition(context, context.node.replicas, topic, row.number)
+        if not isinstance(partition, Partition):
+            return partition
+        wrong = wrong_at_first_sight(row.batch or b"", context.version)
+        return ErrorCode.invalid_required_acks if wrong is None else wrong.code
+
+    results = [[Appended(code(topic, row)) for row in topic.rows] for topic in request.topics]
+    return _answer(context, request, results)
 
 
 def _partition(context: Context, replicas: Replicas, topic: Topic, index: int) -> Partition | ErrorCode:
@@ -246,6 +280,7 @@ def _hold_until_done(pool: BufferPool, size: int, futures: list[asyncio.Future[A
 
 
 def _answer(context: Context, request: Request, results: list[list[Appended]]) -> bytes | None:
+    count_refused(context, request, results)
     if request.acks == 0:
         for topic, appended in zip(request.topics, results, strict=True):
             for row, result in zip(topic.rows, appended, strict=True):

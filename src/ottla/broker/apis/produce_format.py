@@ -10,9 +10,10 @@ from struct import error as StructError
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from ottla.record.validate import wrong_at_first_sight
 from ottla.replica.partition import Appended
 from ottla.wire.codec import MalformedRequest
-from ottla.wire.varint import read_uvarint, uvarint
+from ottla.wire.varint import read_length, read_signed, read_uvarint, uvarint
 
 FLEXIBLE: Final = 9
 _TOPIC_IDS: Final = 13
@@ -22,6 +23,8 @@ _TWO_I32: Final = Struct(">ii")
 _ACKS_TIMEOUT: Final = Struct(">hi")
 _RESULT: Final = Struct(">ihqq")
 _RESULT_WITH_START: Final = Struct(">ihqqq")
+_LONGEST_TEXT: Final = 0x7FFF
+_REPLACED: Final = "\ufffd"  # stands where a text was not UTF-8
 _SMALLEST_BATCH: Final = 64
 _EMPTY_ROWS: Final = 1000  # topics and partitions without records that are put up with
 
@@ -54,58 +57,91 @@ def read(version: int, body: memoryview) -> Request:
         raise MalformedRequest(f"Produce version {version} cannot be read: {error}") from error
 
 
+def merged(request: Request, version: int) -> Request:
+    """As Kafka takes it: a partition named twice is one, and a topic without partitions is none."""
+    named = {(topic.topic_id or topic.name, row.number) for topic in request.topics for row in topic.rows}
+    names = {name for name, _ in named}
+    if len(named) == sum(len(topic.rows) for topic in request.topics) and len(names) == len(request.topics):
+        return request
+    topics: dict[str | UUID | None, Topic] = {}
+    rows: dict[str | UUID | None, dict[int, Row]] = {}
+    for topic in request.topics:
+        key = topic.topic_id or topic.name
+        topics[key] = topic
+        known = rows.setdefault(key, {})
+        for row in topic.rows:
+            before = known.get(row.number)
+            # the last records count, but for an error that was found before
+            if before is None or wrong_at_first_sight(before.batch or b"", version) is None:
+                known[row.number] = row
+    return request._replace(
+        topics=[topic._replace(rows=list(rows[key].values())) for key, topic in topics.items() if rows[key]]
+    )
+
+
 def _read_flexible(data: memoryview, version: int) -> Request:
-    length, at = read_uvarint(data, 0)
+    length, at = read_length(data, 0)
     transactional_id = None
-    if length:
-        transactional_id = str(data[at : at + length - 1], "utf-8")
-        at += length - 1
+    if length >= 0:
+        transactional_id = _text(data, at, length)
+        at += length
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, at)
-    topic_count, at = read_uvarint(data, at + 6)
+    topic_count, at = read_length(data, at + 6)
     left = _rows_left(data, topic_count)
     topics = []
-    for _ in range(topic_count - 1):
+    for _ in range(topic_count):
         start = at
         name = topic_id = None
         if version >= _TOPIC_IDS:
             at += 16
             topic_id = UUID(bytes=bytes(data[start:at]))
         else:
-            length, at = read_uvarint(data, at)
-            if not length:
+            length, at = read_length(data, at)
+            if length < 0:
                 raise ValueError("a topic has no name")
-            name = str(data[at : at + length - 1], "utf-8")
-            at += length - 1
+            name = _text(data, at, length)
+            at += length
         encoded = data[start:at]
-        row_count, at = read_uvarint(data, at)
+        if name is not None and _REPLACED in name:
+            encoded = memoryview(_compact(name))
+        row_count, at = read_length(data, at)
         left = _rows_left(data, row_count, left)
         rows = []
-        for _ in range(row_count - 1):
+        for _ in range(row_count):
             index = _I32.unpack_from(data, at)[0]
-            length, at = read_uvarint(data, at + 4)
+            length, at = read_length(data, at + 4)
             batch = None
-            if length:
-                batch = data[at : at + length - 1]
-                at += length - 1
+            if length >= 0:
+                batch = data[at : at + length]
+                at += length
             if at >= len(data):
                 raise ValueError("records end outside the request")
             rows.append(Row(index, batch))
             at = at + 1 if data[at] == 0 else _skip_tags(data, at)
         at = at + 1 if data[at] == 0 else _skip_tags(data, at)
         topics.append(Topic(encoded, name, topic_id, rows))
+    _skip_tags(data, at)
     return Request(transactional_id, acks, timeout_ms, topics)
 
 
 def _rows_left(data: memoryview, count: int, left: int | None = None) -> int:
     """Counts topics and partitions: a large request of nothing but empty ones would keep the loop for a minute."""
+    if count < 0:
+        raise ValueError("an array is null and must not be")
     left = (len(data) // _SMALLEST_BATCH + _EMPTY_ROWS if left is None else left) - count
     if left < 0:
         raise ValueError("it names more partitions than it can have records for")
     return left
 
 
+def _text(data: memoryview, at: int, length: int) -> str:
+    if length > _LONGEST_TEXT or at + length > len(data):
+        raise ValueError(f"a text at byte {at} says {length} bytes")
+    return str(data[at : at + length], "utf-8", "replace")  # as Kafka does
+
+
 def _skip_tags(data: memoryview, at: int) -> int:
-    count, at = read_uvarint(data, at)
+    count, at = read_signed(data, at)
     for _ in range(count):
         _, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
@@ -120,7 +156,7 @@ def _read_legacy(data: memoryview) -> Request:
     at = 2
     transactional_id = None
     if length >= 0:
-        transactional_id = str(data[at : at + length], "utf-8")
+        transactional_id = _text(data, at, length)
         at += length
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, at)
     topic_count = _I32.unpack_from(data, at + 6)[0]
@@ -133,8 +169,8 @@ def _read_legacy(data: memoryview) -> Request:
         if length < 0:
             raise ValueError("a topic has no name")
         at += 2 + length
-        name = str(data[start + 2 : at], "utf-8")
-        encoded = data[start:at]
+        name = _text(data, start + 2, length)
+        encoded = memoryview(_string(name)) if _REPLACED in name else data[start:at]
         row_count = _I32.unpack_from(data, at)[0]
         left = _rows_left(data, row_count, left)
         at += 4

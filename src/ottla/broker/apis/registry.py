@@ -21,6 +21,7 @@ from ottla.broker.apis import (
     elect_leaders,
     fetch,
     find_coordinator,
+    get_telemetry_subscriptions,
     incremental_alter_configs,
     init_producer_id,
     list_config_resources,
@@ -29,6 +30,7 @@ from ottla.broker.apis import (
     metadata,
     offset_for_leader_epoch,
     produce,
+    push_telemetry,
     unregister_broker,
     update_features,
 )
@@ -61,4 +63,6 @@ ALL: Final[tuple[Api, ...]] = (
     unregister_broker.API,
     list_config_resources.API,
     describe_topic_partitions.API,
+    get_telemetry_subscriptions.API,
+    push_telemetry.API,
 )

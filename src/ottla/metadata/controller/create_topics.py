@@ -5,6 +5,7 @@ then the assignment.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from ottla.metadata.controller import configs, placement, topic_names
@@ -31,21 +32,19 @@ def create_topics(
     records: list[MetadataRecord] = []
     replies: list[TopicCreated] = []
     if _partitions_asked(wanted, settings) > MAX_PARTITIONS:
-        replies += _all_refused(wanted, "Excessively large number of partitions per request.")
-    else:
-        collisions: dict[str, str] | None = None
-        for topic in wanted:
-            if collisions is None and topic_names.has_collision_chars(topic.name):
-                collisions = topic_names.colliding(image.topic_ids)
-            outcome = _create(topic, image, settings, collisions or {})
-            if isinstance(outcome, ApiError):
-                replies.append(TopicCreated(topic.name, outcome))
-            else:
-                records += outcome
-                replies.append(_created(topic.name, outcome))
-        if len(records) > MAX_RECORDS:
-            replies = _all_refused(wanted, "Unable to perform excessively large batch operation.")
-            records.clear()
+        return _all_refused(counts, "Excessively large number of partitions per request.")
+    collisions: dict[str, str] | None = None
+    for topic in wanted:
+        if collisions is None and topic_names.has_collision_chars(topic.name):
+            collisions = topic_names.colliding(image.topic_ids)
+        outcome = _create(topic, image, settings, collisions or {})
+        if isinstance(outcome, ApiError):
+            replies.append(TopicCreated(topic.name, outcome))
+        else:
+            records += outcome
+            replies.append(_created(topic.name, outcome))
+    if len(records) > MAX_RECORDS:
+        return _all_refused(counts, "Unable to perform excessively large batch operation.")
     replies += (
         TopicCreated(name, ApiError(ErrorCode.invalid_request, "Duplicate topic name."))
         for name, count in counts.items()
@@ -65,8 +64,10 @@ def _partitions_asked(topics: list[NewTopic], settings: ControllerSettings) -> i
     )
 
 
-def _all_refused(topics: list[NewTopic], message: str) -> list[TopicCreated]:
-    return [TopicCreated(topic.name, ApiError(ErrorCode.policy_violation, message)) for topic in topics]
+def _all_refused(names: Iterable[str], message: str) -> ControllerResult[tuple[TopicCreated, ...]]:
+    """The whole request, so also names that were given twice."""
+    error = ApiError(ErrorCode.policy_violation, message)
+    return ControllerResult(tuple(TopicCreated(name, error) for name in names))
 
 
 def _created(name: str, records: list[MetadataRecord]) -> TopicCreated:

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from ottla.model.config.definition import ConfigDef, ConfigSource, Required, Value
 from ottla.model.config.tables.broker import BROKER_CONFIGS
+from ottla.model.config.validators import split_host_port
 from ottla.model.config_error import ConfigError
 from ottla.model.listeners import Listeners, parse_listeners
 
@@ -122,6 +123,11 @@ class BrokerConfig:
     @property
     def is_broker(self) -> bool:
         return "broker" in self.process_roles
+
+    @property
+    def metrics_listener(self) -> tuple[str, int] | None:
+        """Host and port."""
+        return split_host_port(cast(str, self.values["ottla.metrics.listener"]))
 
     def get(self, name: str) -> Value:
         """The value in force of any config in the table."""

@@ -88,6 +88,9 @@ class Synonym(NamedTuple):
     factor: int = 1
 
 
+_SPACE: Final = "".join(map(chr, range(33)))  # what Java's trim() takes off
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigDef:
     name: str
@@ -103,7 +106,7 @@ class ConfigDef:
 
     def parse(self, text: str) -> Value:
         """The typed value, or ConfigError."""
-        value = _parse(self, text.strip())
+        value = _parse(self, text.strip(_SPACE))
         self.check(value, text)
         return value
 

@@ -118,3 +118,22 @@ def _offset_reset(value: Value) -> str | None:
 
 
 OFFSET_RESET: Final = Validator("earliest, latest or by_duration:PnDTnHnMn.nS", _offset_reset)
+
+
+_HOST_PORT: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:/\s]*)):([0-9]{1,5})\Z")
+
+
+def split_host_port(text: str) -> tuple[str, int] | None:
+    """host:port, [IPv6]:port or :port; None for anything else."""
+    match = _HOST_PORT.match(text)
+    if match is None or int(match[3]) > 65535:
+        return None
+    return match[1] or match[2] or "", int(match[3])
+
+
+def _host_port(value: Value) -> str | None:
+    fine = not value or (isinstance(value, str) and split_host_port(value) is not None)
+    return None if fine else "must be host:port, such as 127.0.0.1:9404, or empty"
+
+
+HOST_PORT: Final = Validator("host:port, or empty", _host_port)

@@ -1,0 +1,13 @@
+"""How far a node is on its way."""
+
+from enum import IntEnum
+
+
+class NodeState(IntEnum):
+    """The numbers are those of Kafka's BrokerState metric."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    SHUTTING_DOWN = 7

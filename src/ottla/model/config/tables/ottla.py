@@ -1,0 +1,23 @@
+"""Configs that only Ottla has. All begin with `ottla.`, and Kafka's tools do not see those that are not set."""
+
+from typing import Final
+
+from ottla.model.config.definition import ConfigDef, ConfigType, Importance
+from ottla.model.config.validators import HOST_PORT, one_of
+
+STRING = ConfigType.STRING
+LOW = Importance.LOW
+
+WATCHING: Final = (
+    ConfigDef(
+        "ottla.metrics.listener", STRING, "",
+        "Where metrics and health are served over HTTP: host:port, such as 127.0.0.1:9404. Empty: nowhere.",
+        HOST_PORT, importance=LOW, internal=True,
+    ),
+    ConfigDef(
+        "ottla.log.format", STRING, "human", "How the log is written: human, or json with one object a line.",
+        one_of("human", "json"), importance=LOW, internal=True,
+    ),
+)  # fmt: skip
+
+ROWS: Final = WATCHING

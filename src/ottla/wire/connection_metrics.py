@@ -1,0 +1,43 @@
+"""What is told about connections: how many there are on each listener, how many came and went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from ottla.env.metrics import Family, Gathered, Kind, labels
+
+if TYPE_CHECKING:
+    from ottla.wire.connection_settings import ConnectionSettings
+
+_LABELS: Final = ("listener", "networkprocessor")
+OPEN: Final = Family(
+    "kafka_server_socket_server_metrics_connection_count", Kind.GAUGE, "Connections now.", _LABELS
+)  # fmt: skip
+CREATED: Final = Family(
+    "kafka_server_socket_server_metrics_connection_creation_total", Kind.COUNTER, "Connections accepted.", _LABELS
+)
+CLOSED: Final = Family(
+    "kafka_server_socket_server_metrics_connection_close_total", Kind.COUNTER, "Connections that ended.", _LABELS
+)
+RECEIVING: Final = Family(
+    "ottla_request_memory_bytes", Kind.GAUGE, "Memory of requests that are being received or checked."
+)
+BUDGET: Final = Family("ottla_request_memory_limit_bytes", Kind.GAUGE, "The limit of that.")
+
+
+class ConnectionMetrics:
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
+
+    def collect(self) -> Iterator[Gathered]:
+        settings = self._settings
+        now = dict.fromkeys(settings.opened, 0)
+        for connection in settings.connections:
+            now[connection.listener] += 1
+        rows = {listener: labels(listener=listener, networkprocessor=0) for listener in now}
+        yield Gathered(OPEN, [(rows[listener], count) for listener, count in now.items()])
+        yield Gathered(CREATED, [(rows[listener], count) for listener, count in settings.opened.items()])
+        yield Gathered(CLOSED, [(rows[name], count - now[name]) for name, count in settings.opened.items()])
+        yield Gathered(RECEIVING, [("", settings.pool.lent)])
+        yield Gathered(BUDGET, [("", settings.pool.budget)])
