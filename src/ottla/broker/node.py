@@ -307,6 +307,7 @@ class Node:
             connection.close()
         await self.dispatcher.stop()
         await self.auto_create.stop()
+        await self.replicas.stop()
         await self.moves.stop()
         await self.directories.stop()
         self.producer_ids.stop()
