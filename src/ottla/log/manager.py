@@ -14,7 +14,7 @@ from ottla.env.ports import Env
 from ottla.env.timers import TimerWheel
 from ottla.log.log_dir import KnownTopic, LogDir
 from ottla.log.partition_log import PartitionLog
-from ottla.log.retention import delete_given_up, give_up_old_segments
+from ottla.log.retention import delete_given_up, give_up_old_segments, is_at_rest
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
 
@@ -179,8 +179,9 @@ class LogManager:
     async def enforce_retention(self) -> None:
         for log_dir in list(self.dirs):
             given_up = []
+            now_ms = self._env.clock.now_ms()
             for number, log in enumerate(list(log_dir.logs.values())):
-                if self._give_up_old_segments(log):
+                if not is_at_rest(log, now_ms) and self._give_up_old_segments(log):
                     given_up.append(log)
                 if number % _LOGS_A_TURN == _LOGS_A_TURN - 1:
                     await asyncio.sleep(0)
