@@ -48,6 +48,17 @@ def test_reading_starts_and_ends_where_told(ottla: Run, topic: str) -> None:
     assert ottla("consume", topic, "-p", "0", "-e").stdout == ""  # from the end
 
 
+def test_an_offset_that_is_not_there_is_told(ottla: Run, topic: str) -> None:
+    ottla("produce", topic, "-p", "0", *map(str, range(10)))
+    ottla("topic", "purge", topic, "-p", "0", "--before-offset", "4", "--yes")
+    early = ottla("consume", topic, "-p", "0", "-o", "1", "-e")
+    assert early.stdout.split() == ["4", "5", "6", "7", "8", "9"]
+    assert early.stderr == f"{topic}-0 has offsets 4 to 9: reading it from its beginning.\n"
+    late = ottla("consume", topic, "-p", "0", "-o", "11", "-e")
+    assert late.stdout == "" and "reading it from its end." in late.stderr
+    assert ottla("consume", topic, "-p", "0", "-o", "10", "-e").stderr == ""
+
+
 def test_reading_by_time(ottla: Run, topic: str) -> None:
     lines = "".join(f'{{"payload":"{i}","ts":{1_700_000_000_000 + i * 1000},"partition":{i % 2}}}\n' for i in range(10))
     assert ottla("produce", topic, "-J", stdin=lines).returncode == 0

@@ -14,6 +14,7 @@ from ottla.cli.completing import topic_names
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import count as counted
 from ottla.cli.output import note
+from ottla.cli.partitions import partitions_option
 from ottla.cli.record_format import DEFAULT_FORMAT, Formatter, compile_format, json_formatter
 from ottla.cli.times import Time
 
@@ -32,7 +33,7 @@ BATCH: Final = 1000
 @click.option("--until", "until_ms", type=Time(), help="End before the first record at or after this time.")
 @click.option("-n", "-c", "--count", type=click.IntRange(min=1), help="End after so many records.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="End when the last record there is has been read.")
-@click.option("-p", "--partition", "only", type=click.IntRange(min=0), multiple=True, help="Only these; repeatable.")
+@partitions_option
 @click.option(
     "-f", "--format", "template", default=DEFAULT_FORMAT, show_default=True,
     help="%k key, %s value, %K and %S their lengths, %t topic, %p partition, %o offset, %T timestamp, %h headers, %R "
