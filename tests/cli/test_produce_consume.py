@@ -45,7 +45,8 @@ def test_reading_starts_and_ends_where_told(ottla: Run, topic: str) -> None:
     ottla("produce", topic, "-p", "0", stdin="".join(f"{i}\n" for i in range(10)))
     assert ottla("consume", topic, "-p", "0", "-o", "-3", "-e").stdout == "7\n8\n9\n"
     assert ottla("consume", topic, "-p", "0", "-o", "4", "-n", "2").stdout == "4\n5\n"
-    assert ottla("consume", topic, "-p", "0", "-e").stdout == ""  # from the end
+    assert ottla("consume", topic, "-p", "0", "-o", "end", "-e").stdout == ""
+    assert ottla("consume", topic, "-p", "0", "-e", "-n", "2").stdout == "0\n1\n"  # from the beginning
 
 
 def test_an_offset_that_is_not_there_is_told(ottla: Run, topic: str) -> None:

@@ -32,7 +32,10 @@ BATCH: Final = 1000
 @click.option("--from-time", "from_ms", type=Time(), help="Start with the first record at or after this time.")
 @click.option("--until", "until_ms", type=Time(), help="End before the first record at or after this time.")
 @click.option("-n", "-c", "--count", type=click.IntRange(min=1), help="End after so many records.")
-@click.option("-e", "--exit-at-end", is_flag=True, help="End when the last record there is has been read.")
+@click.option(
+    "-e", "--exit-at-end", is_flag=True,
+    help="End when the last record there is has been read; starts at the beginning unless told otherwise.",
+)  # fmt: skip
 @partitions_option
 @click.option(
     "-f", "--format", "template", default=DEFAULT_FORMAT, show_default=True,
@@ -70,6 +73,8 @@ def command(
 
     if from_beginning and offsets:
         raise click.UsageError("--from-beginning and -o exclude each other")
+    # To end at the end makes sense only from somewhere before it.
+    from_beginning = from_beginning or (exit_at_end and not offsets and from_ms is None)
     starts = ("beginning",) if from_beginning else offsets
     wanted = parse_range(starts, from_ms, until_ms, int(time.time() * 1000))
     if wanted.start == "stored" and group is None:
