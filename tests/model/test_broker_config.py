@@ -142,6 +142,7 @@ def test_log_dir_counts_only_without_log_dirs() -> None:
         ({"log.cleaner.threads": "0"}, "log.cleaner.threads: must be at least 1"),
         ({"log.cleaner.dedupe.buffer.size": "1048576"}, "must be more than 1 MiB for each cleaner thread"),
         ({"cordoned.log.dirs": "/other"}, "Invalid value /other for configuration cordoned.log.dirs"),
+        ({"cordoned.log.dirs": "*,/data"}, "must stand alone"),
         ({"max.connections.per.ip.overrides": "host"}, "'host' is not host:count"),
         (
             {"authorizer.class.name": "x.Y"},

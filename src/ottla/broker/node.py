@@ -221,8 +221,17 @@ class Node:
         )
         self.dynamic_config.on_change(self.replicas.reconfigure)
         self.dynamic_config.on_change(lambda _, now: self.logs.expire_producers_after(now.producer_id_expiration_ms))
+        self.dynamic_config.on_change(lambda _, now: self._cordon(now))
         self.moves = Moves(self.env, self.logs, self.replicas, self.directories)
         self.logs.load(KnownPartitions(self.config, self.image, self.logs.folders()))
+        self._cordon(self.config)
+
+    def _cordon(self, config: BrokerConfig) -> None:
+        before = [log_dir.is_cordoned for log_dir in self.logs.dirs]
+        for log_dir in self.logs.dirs:
+            log_dir.is_cordoned = config.is_cordoned(log_dir.path)
+        if before != [log_dir.is_cordoned for log_dir in self.logs.dirs]:
+            self.directories.cordon(tuple(log_dir.id for log_dir in self.logs.dirs if log_dir.is_cordoned))
 
     def _high_watermark(self, partition: TopicPartition) -> int | None:
         return self.replicas.high_watermark(partition)

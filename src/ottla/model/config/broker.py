@@ -139,6 +139,11 @@ class BrokerConfig:
         assert isinstance(value, int)
         return value
 
+    def is_cordoned(self, folder: str) -> bool:
+        """Whether one of the log dirs gets no new partitions (KIP-1066)."""
+        cordoned = cast("tuple[str, ...]", self.values["cordoned.log.dirs"])
+        return folder in cordoned or cordoned == ("*",)
+
     def is_set(self, name: str) -> bool:
         return any(name in layer for _, layer in self.layers.by_precedence())
 
@@ -335,7 +340,8 @@ def _check_together(values: Mapping[str, Value]) -> None:
     )
     cordoned = cast("tuple[str, ...]", values["cordoned.log.dirs"])
     dirs = cast("tuple[str, ...]", values["log.dirs"] if values["log.dirs"] is not None else values["log.dir"])
-    strangers = [folder for folder in cordoned if folder not in dirs and cordoned != ("*",)]
+    need("*" not in cordoned or len(cordoned) == 1, "cordoned.log.dirs", "* stands for all, and must stand alone")
+    strangers = [folder for folder in cordoned if folder not in dirs and folder != "*"]
     need(not strangers, "cordoned.log.dirs", f"{', '.join(strangers)} must be in log.dirs too")
     lags = number("log.cleaner.min.compaction.lag.ms"), number("log.cleaner.max.compaction.lag.ms")
     need(lags[0] <= lags[1], "log.cleaner.min.compaction.lag.ms", "must not be above log.cleaner.max.compaction.lag.ms")
