@@ -67,8 +67,11 @@ def idle_check_ms(idle_ms: int) -> float:
 
 
 def socket_options(config: BrokerConfig) -> SocketOptions:
-    """Only what was set: the system knows better how large buffers should be, and Kafka's default backlog of 50 is for a
-    thread that does nothing but accept; here one loop does everything."""
+    """Only what was set.
+
+    The system knows better how large buffers should be, and Kafka's default backlog of 50 is for a thread that does
+    nothing but accept; here one loop does everything.
+    """
     names = {
         "backlog": "socket.listen.backlog.size",
         "send_buffer": "socket.send.buffer.bytes",
