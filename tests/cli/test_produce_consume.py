@@ -2,10 +2,13 @@
 
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
-from tests.cli.command import OTTLA, Run, new_topic_name
+from tests.cli.command import OTTLA, Run, new_topic_name, run_ottla
+
+from ottla.testing.apache_kafka import ApacheKafka
 
 
 @pytest.fixture
@@ -42,7 +45,19 @@ def test_reading_starts_and_ends_where_told(ottla: Run, topic: str) -> None:
     ottla("produce", topic, "-p", "0", stdin="".join(f"{i}\n" for i in range(10)))
     assert ottla("consume", topic, "-p", "0", "-o", "-3", "-e").stdout == "7\n8\n9\n"
     assert ottla("consume", topic, "-p", "0", "-o", "4", "-n", "2").stdout == "4\n5\n"
-    assert ottla("consume", topic, "-p", "0", "-e").stdout == ""  # from the end
+    assert ottla("consume", topic, "-p", "0", "-o", "end", "-e").stdout == ""
+    assert ottla("consume", topic, "-p", "0", "-e", "-n", "2").stdout == "0\n1\n"  # from the beginning
+
+
+def test_an_offset_that_is_not_there_is_told(ottla: Run, topic: str) -> None:
+    ottla("produce", topic, "-p", "0", *map(str, range(10)))
+    ottla("topic", "purge", topic, "-p", "0", "--before-offset", "4", "--yes")
+    early = ottla("consume", topic, "-p", "0", "-o", "1", "-e")
+    assert early.stdout.split() == ["4", "5", "6", "7", "8", "9"]
+    assert early.stderr == f"{topic}-0 has offsets 4 to 9: reading it from its beginning.\n"
+    late = ottla("consume", topic, "-p", "0", "-o", "11", "-e")
+    assert late.stdout == "" and "reading it from its end." in late.stderr
+    assert ottla("consume", topic, "-p", "0", "-o", "10", "-e").stderr == ""
 
 
 def test_reading_by_time(ottla: Run, topic: str) -> None:
@@ -136,3 +151,33 @@ def test_a_reader_that_leaves_early_is_no_error(ottla: Run, topic: str, node: st
     command = f"{' '.join(OTTLA)} consume {topic} --from-beginning -e -b {node} | head -n 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.kafka
+def test_reading_goes_on_where_a_group_is_and_commits_nothing(kafka: ApacheKafka) -> None:
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    def run(*args: str) -> str:
+        done = run_ottla(*args, address=kafka.bootstrap)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("topic", "create", "grouped")
+    run("produce", "grouped", "a", "b", "c")
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "billing"})
+    deadline = time.monotonic() + 30
+    while True:  # until the coordinator is there
+        try:
+            consumer.commit(offsets=[TopicPartition("grouped", 0, 1)], asynchronous=False)
+            break
+        except KafkaException:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    for _ in range(2):
+        assert run("consume", "grouped", "-o", "stored", "-g", "billing", "-e") == "b\nc\n"
+    consumer.close()
+
+
+def test_a_group_must_be_named_for_its_offsets(ottla: Run, topic: str) -> None:
+    refused = ottla("consume", topic, "-o", "stored")
+    assert refused.returncode == 2 and "-o stored needs --group" in refused.stderr

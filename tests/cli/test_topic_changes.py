@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.cli.command import Run, needs, new_topic_name
+from tests.cli.command import Run, new_topic_name
 
 from ottla.cli.topic.alter import _share_that_stays
 
@@ -57,6 +57,15 @@ def test_configs_are_changed_with_the_partitions(anywhere: Run, topic: str) -> N
     assert described(anywhere, topic)["configs"] == {"segment.bytes": "2097152"}
 
 
+def test_what_is_refused_in_part_is_not_done_in_part(anywhere: Run, topic: str) -> None:
+    refused = anywhere("topic", "alter", topic, "-p", "3", "-y", "-c", "retention.ms=x")
+    assert refused.returncode == 1
+    assert len(described(anywhere, topic)["partitions"]) == 2
+    refused = anywhere("topic", "alter", topic, "-p", "1000000", "-y", "-c", "retention.ms=1d")
+    assert refused.returncode == 1
+    assert described(anywhere, topic)["configs"] == {}
+
+
 def test_a_check_changes_nothing(anywhere: Run, topic: str) -> None:
     checked = anywhere("topic", "alter", topic, "-p", "5", "-c", "retention.ms=1d", "--check")
     assert (checked.returncode, checked.stderr) == (0, f"Could change topic {topic}: 2 to 5 partitions, 1 config.\n")
@@ -77,7 +86,6 @@ def test_what_cannot_be_changed_is_told(anywhere: Run, topic: str, args: list[st
     assert refused.returncode == 1 and complaint in refused.stderr and refused.stderr.count("\n") == 1
 
 
-@needs(21)
 @pytest.mark.parametrize(
     ("args", "left"),
     [

@@ -16,6 +16,7 @@ from uuid import UUID
 from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.apis.registry import ALL
 from ottla.broker.auto_create import AutoCreate
+from ottla.broker.connection_config import connection_limits, idle_check_ms, socket_options
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dynamic_config import DynamicConfig
@@ -50,6 +51,7 @@ from ottla.raft.node import RaftNode
 from ottla.replica.waiting import WaitingRoom
 from ottla.security.authorizer import AllowAll, Authorizer
 from ottla.wire.buffers import BufferPool
+from ottla.wire.connection_limits import ListenerGate
 from ottla.wire.connection_metrics import ConnectionMetrics
 from ottla.wire.server import ConnectionSettings, ServerConnection
 
@@ -75,7 +77,7 @@ class Node:
             config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, env.random.below
         )
         self.metadata_answers = AnswerCache()
-        self.dispatcher = Dispatcher(self, ALL)
+        self.dispatcher: Dispatcher = Dispatcher(self, ALL)
         self.telemetry: Telemetry = Telemetry(self)
         self.status = StatusListener(env, self)
         for collector in (NodeMetrics(self), self.dispatcher.metrics, self.loop_lag, self.telemetry):
@@ -120,9 +122,7 @@ class Node:
 
     @property
     def offline_log_dirs(self) -> int:
-        if not self.is_serving:
-            return 0
-        return sum(any(log.failed is not None for log in log_dir.logs.values()) for log_dir in self.logs.dirs)
+        return len(self.logs.offline) if self.is_serving else 0
 
     @property
     def address(self) -> str:
@@ -161,6 +161,7 @@ class Node:
         self.moves.resume()
         self.loop_lag.start()
         self.timers.after(_STALL_CHECK_MS, self._check_stalled)
+        self.timers.after(idle_check_ms(self.config.connections_max_idle_ms), self._check_idle)
         self.state = NodeState.RUNNING
 
     async def _start_controller(self) -> None:
@@ -175,6 +176,7 @@ class Node:
             config_rules(lambda: self.config),
             config.num_partitions,
             config.default_replication_factor,
+            config.get_int("internal.metadata.max.batch.size.in.bytes"),
         )
         records = bootstrap.load(env.disk, config.metadata_log_dir) or bootstrap_records()
         self.controller = self._controller = LocalController(env, raft, settings, records)
@@ -219,8 +221,17 @@ class Node:
         )
         self.dynamic_config.on_change(self.replicas.reconfigure)
         self.dynamic_config.on_change(lambda _, now: self.logs.expire_producers_after(now.producer_id_expiration_ms))
+        self.dynamic_config.on_change(lambda _, now: self._cordon(now))
         self.moves = Moves(self.env, self.logs, self.replicas, self.directories)
         self.logs.load(KnownPartitions(self.config, self.image, self.logs.folders()))
+        self._cordon(self.config)
+
+    def _cordon(self, config: BrokerConfig) -> None:
+        before = [log_dir.is_cordoned for log_dir in self.logs.dirs]
+        for log_dir in self.logs.dirs:
+            log_dir.is_cordoned = config.is_cordoned(log_dir.path)
+        if before != [log_dir.is_cordoned for log_dir in self.logs.dirs]:
+            self.directories.cordon(tuple(log_dir.id for log_dir in self.logs.dirs if log_dir.is_cordoned))
 
     def _high_watermark(self, partition: TopicPartition) -> int | None:
         return self.replicas.high_watermark(partition)
@@ -233,6 +244,9 @@ class Node:
         )
         self._connections.on_lost.append(self.telemetry.subscriptions.disconnected)
         self.env.metrics.add(ConnectionMetrics(self._connections).collect)
+        limits = self._connections.limits
+        limits.configure(await connection_limits(config))
+        self.dynamic_config.on_change(self._limit_connections)
         for endpoint in config.listeners.broker:
             self._connections.opened[endpoint.name] = 0
             try:
@@ -241,10 +255,16 @@ class Node:
                         partial(ServerConnection, self._connections, endpoint.name),
                         endpoint.host,
                         endpoint.port,
+                        ListenerGate(limits, endpoint.name),
+                        socket_options(config),
                     )
                 )
             except OSError as error:
                 raise OttlaError(f"cannot listen on {endpoint}: {error.strerror or error}") from error
+            limits.on_room.append(self._listeners[-1].resume)
+
+    async def _limit_connections(self, _: BrokerConfig, now: BrokerConfig) -> None:
+        self._connections.limits.configure(await connection_limits(now))
 
     def _advertised(self) -> tuple[Endpoint, ...]:
         ports = {
@@ -273,6 +293,12 @@ class Node:
                 f"this node cannot join its cluster: {error}. If Apache Kafka began these folders, it has finalised "
                 "features that Ottla does not have yet; give Ottla folders of its own."
             ) from error
+
+    def _check_idle(self) -> None:
+        idle_ms = self.config.connections_max_idle_ms
+        if idle_ms >= 0:
+            self._connections.close_idle(self.env.loop.time(), idle_ms / 1000)
+        self.timers.after(idle_check_ms(idle_ms), self._check_idle)
 
     def _check_stalled(self) -> None:
         self._connections.close_stalled(self.env.loop.time())
@@ -316,10 +342,11 @@ def _intervals(config: BrokerConfig) -> TendingIntervals:
 
 
 def _metadata_log_config(config: BrokerConfig) -> LogConfig:
+    segment_bytes = config.get("internal.metadata.log.segment.bytes") or config.metadata_log_segment_bytes
     return log_config(
         None,
         {
-            "internal.segment.bytes": str(config.metadata_log_segment_bytes),
+            "internal.segment.bytes": str(segment_bytes),
             "segment.ms": str(config.metadata_log_segment_ms),
             "retention.ms": "-1",
             "retention.bytes": "-1",

@@ -222,6 +222,7 @@ class Replicas:
             if partition is not None and partition.log is log:
                 del self.by_name[key]
                 del self.by_id[partition.topic_id, key.partition]
+                self.gone.add(partition)
                 self._waiting.touch(key)
                 told = self.image.partition(partition.topic_id, key.partition)
                 if told is not None and told.directory_of(self._node_id) != log_dir.id:

@@ -6,12 +6,21 @@ import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ottla.cli.cluster import Cluster
+from ottla.cli.partitions import chosen
 from ottla.model.errors import OttlaError
 
 T = TypeVar("T")
+
+READING: Final = (
+    ("group.id", "ottla-cli"),  # librdkafka wants one; nothing joins it
+    ("enable.auto.commit", "false"),
+    ("enable.partition.eof", "true"),
+    ("fetch.queue.backoff.ms", "5"),  # a full queue would otherwise keep it from fetching for a second
+)
+"""Properties of every consumer: partitions are assigned, and their ends told."""
 
 
 def settings(cluster: Cluster, own: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -93,10 +102,7 @@ def chosen_partitions(client: Any, topic: str, only: Sequence[int], cluster: Clu
 
         hint = did_you_mean(topic, _metadata(client, None, cluster).topics)
         raise OttlaError(f"topic {topic} is not there{hint or f'; `ottla topic create {topic}` makes it'}")
-    missing = sorted(set(only) - set(there))
-    if missing:
-        raise OttlaError(f"topic {topic} has no partition {missing[0]}, only 0 to {there[-1]}")
-    return sorted(set(only)) or there
+    return chosen(topic, there, only)
 
 
 def _metadata(client: Any, topic: str | None, cluster: Cluster) -> Any:

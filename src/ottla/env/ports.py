@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Final, NamedTuple, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
 from ottla.env.metrics import Metrics
@@ -84,13 +84,48 @@ class Listener(Protocol):
     port: int
 
     async def serve(self) -> None: ...
+    def resume(self) -> None:
+        """The gate may let in someone again."""
+
     def close(self) -> None: ...
+
+
+class Gate(Protocol):
+    """Who is let in at a listener. Those who must wait do so in its backlog."""
+
+    def wait(self) -> float:
+        """For how many seconds nobody is let in: 0 if the next may come, infinite until `resume`."""
+
+    def accepted(self, host: str) -> bool:
+        """Someone came. False sends him away; otherwise he counts until `gone`."""
+
+    def gone(self, host: str) -> None: ...
+
+
+class SocketOptions(NamedTuple):
+    """Of a listener and the connections that it accepts. -1 leaves a buffer's size to the system."""
+
+    backlog: int = 4096  # how many connections may wait to be accepted; the system may allow less
+    send_buffer: int = -1
+    receive_buffer: int = -1
+
+
+BY_DEFAULT: Final = SocketOptions()
 
 
 class Network(Protocol):
     """TCP, in asyncio's terms: transports and (buffered) protocols."""
 
-    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Listener: ...
+    async def listen(
+        self,
+        factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        gate: Gate | None = None,
+        options: SocketOptions = BY_DEFAULT,
+    ) -> Listener:
+        """`gate.gone` is called here only for connections that never came to be; for others their protocol does it."""
+
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]: ...

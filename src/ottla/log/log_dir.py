@@ -58,6 +58,7 @@ class LogDir:
         self.path = path
         self.id = directory_id
         self.failed: OSError | None = None
+        self.is_cordoned = False
         self.on_failed: Callable[[LogDir], None] = lambda _: None
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.unfinished: dict[TopicPartition, str] = {}

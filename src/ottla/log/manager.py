@@ -116,7 +116,8 @@ class LogManager:
     ) -> PartitionLog:
         """A new one goes to the directory that is named, if that is here, else to the one with the fewest partitions.
 
-        A dir that cannot take it has failed, and the next one is tried; OSError if none is left.
+        To one that is cordoned only if there is no other. A dir that cannot take it has failed, and the next one is
+        tried; OSError if none is left.
         """
         log = self.get(partition)
         if log is not None and log.topic_id == topic_id:
@@ -126,7 +127,7 @@ class LogManager:
         preferred = self._preferred.pop(partition, None)
         named = [log_dir for log_dir in self.dirs if log_dir is preferred] if preferred is not None else []
         named = named or [log_dir for log_dir in self.dirs if log_dir.id == directory]
-        for log_dir in named or sorted(self.dirs, key=lambda log_dir: len(log_dir.logs)):
+        for log_dir in named or sorted(self.dirs, key=lambda log_dir: (log_dir.is_cordoned, len(log_dir.logs))):
             try:
                 log = log_dir.create(partition, topic_id, config)
             except OSError as error:
