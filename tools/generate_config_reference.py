@@ -42,7 +42,7 @@ RESOLVED = {
     "ottla.metrics.listener", "ottla.log.format", "config.providers",
 }  # fmt: skip
 # Attributes of the same name that have nothing to do with the config.
-NAMESAKES = {"compression.type"}
+NAMESAKES: set[str] = set()
 # What works only in part, and how much of it.
 PARTS = {
     "cleanup.policy": "compact: records without a key are refused, nothing is compacted away yet",
