@@ -19,7 +19,6 @@ TO_COME: Final[dict[str, tuple[str, ...]]] = {
     "compaction": (
         "log.cleaner.", "delete.retention.ms", "min.compaction.lag.ms", "min.cleanable.dirty.ratio",
     ),
-    "recompression": ("compression.",),
     "several nodes": (
         "controller.quorum.", "controller.socket.timeout.ms", "controlled.shutdown.enable",
         "metadata.max.idle.interval.ms", "initial.broker.registration.timeout.ms", "broker.heartbeat.interval.ms",
