@@ -41,8 +41,6 @@ RESOLVED = {
     "controller.listener.names", "inter.broker.listener.name", "security.inter.broker.protocol",
     "ottla.metrics.listener", "ottla.log.format", "config.providers",
 }  # fmt: skip
-# Attributes of the same name that have nothing to do with the config.
-NAMESAKES: set[str] = set()
 # What works only in part, and how much of it.
 PARTS = {
     "cleanup.policy": "compact: records without a key are refused, nothing is compacted away yet",
@@ -129,7 +127,7 @@ def names_read() -> set[str]:
     attributes, texts = _names_in_code()
     found = set(RESOLVED)
     for name in (*TOPIC_CONFIGS, *BROKER_CONFIGS):
-        if name not in NAMESAKES and (name.replace(".", "_") in attributes or name in texts):
+        if name.replace(".", "_") in attributes or name in texts:
             found.add(name)
     found.update(row.name for row in (*group.ROWS, *client_metrics.ROWS) if row.name in texts)
     for definition in TOPIC_CONFIGS.values():

@@ -11,7 +11,7 @@ from ottla.env.ports import BY_DEFAULT, Gate, SocketOptions
 
 _log = logging.getLogger("ottla.net")
 _AT_ONCE: Final = 64  # connections accepted before others have the loop
-_OUT_OF_FILES_S: Final = 1.0
+_AFTER_ERROR_S: Final = 1.0
 
 
 class _Open:
@@ -94,13 +94,11 @@ class TcpListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    raise
-                _log.error(
-                    "no connection can be accepted on port %d: %s. Raise the limit of open files (ulimit -n), or set "
-                    "max.connections", self.port, error.strerror,
-                )  # fmt: skip
-                self._rest(_OUT_OF_FILES_S)
+                advice = ""
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    advice = ". Raise the limit of open files (ulimit -n), or set max.connections"
+                _log.error("no connection can be accepted on port %d: %s%s", self.port, error.strerror, advice)
+                self._rest(_AFTER_ERROR_S)
                 return
             if not self._gate.accepted(address[0]):
                 connection.close()
