@@ -46,14 +46,17 @@ def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[clic
 
 
 def _section(command: click.Command, context: click.Context) -> str:
-    arguments = " ".join(
-        param.metavar or str(param.name).upper() for param in command.params if isinstance(param, click.Argument)
-    )
+    arguments = " ".join(_argument(param) for param in command.params if isinstance(param, click.Argument))
     usage = f"{context.command_path} [OPTIONS] {arguments}".strip()
     text = " ".join((command.help or "").split())
     rows = [_row(param) for param in command.params if isinstance(param, click.Option)]
     table = "\n".join(("| option | default | meaning |", "|---|---|---|", *rows)) + "\n" if rows else ""
     return f"\n## {context.command_path}\n\n    {usage}\n\n{text}\n" + (f"\n{table}" if table else "")
+
+
+def _argument(argument: click.Argument) -> str:
+    name = argument.metavar or str(argument.name).upper()
+    return name if argument.required or argument.nargs != 1 else f"[{name}]"
 
 
 def _row(option: click.Option) -> str:

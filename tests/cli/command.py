@@ -11,10 +11,6 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
-import pytest
-
-from ottla.broker.apis.registry import ALL
-
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 OTTLA: Final = (sys.executable, "-m", "ottla.cli.main")
 
@@ -40,8 +36,3 @@ _numbers = count()
 def new_topic_name(test: str) -> str:
     """A topic of a test's own, whichever tests share the cluster."""
     return f"{re.sub('[^a-zA-Z0-9]+', '-', test)[:60].strip('-')}-{next(_numbers)}"
-
-
-def needs(key: int) -> pytest.MarkDecorator:
-    """For commands whose API the broker does not have yet."""
-    return pytest.mark.skipif(all(api.key != key for api in ALL), reason=f"API {key} is not there yet")

@@ -117,6 +117,27 @@ def test_brokers_are_changed_one_by_one_and_all_together(anywhere: Run) -> None:
     assert "log.retention.ms" not in got(anywhere, "broker", "default")
 
 
+@pytest.mark.parametrize(
+    ("kind", "change", "value"),
+    [("group", "consumer.session.timeout.ms=50s", "50000"), ("client-metrics", "interval.ms=1m", "60000")],
+)
+def test_groups_and_metrics_subscriptions_have_configs(anywhere: Run, kind: str, change: str, value: str) -> None:
+    name = change.partition("=")[0]
+    assert anywhere("config", "set", kind, "mine", change).returncode == 0
+    assert got(anywhere, kind, "mine", name)[name]["value"] == value
+    assert anywhere("config", "unset", kind, "mine", name).returncode == 0
+    told = anywhere("config", "explain", name).stdout
+    assert f"ottla config set {kind} NAME {name}=VALUE" in told
+
+
+def test_loggers_have_levels(ottla: Run) -> None:
+    assert ottla("config", "set", "broker-logger", "1", "ottla.log=DEBUG").returncode == 0
+    assert got(ottla, "broker-logger", "1", "ottla.log")["ottla.log"]["value"] == "DEBUG"
+    assert ottla("config", "unset", "broker-logger", "1", "ottla.log").returncode == 0
+    refused = ottla("config", "set", "broker-logger", "1", "ottla.log=LOUD")
+    assert refused.returncode == 1 and "LOUD" in refused.stderr
+
+
 def test_a_config_is_explained_without_a_cluster() -> None:
     told = run_ottla("config", "explain", "retention.ms", address="127.0.0.1:1").stdout
     assert told.startswith("retention.ms, a config of topics\n")

@@ -19,7 +19,7 @@ from ottla.cli.main import cli
 from ottla.record.batch import Codec
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
-from ottla.testing.apache_kafka import dump_log_segments
+from ottla.testing.apache_kafka import ApacheKafka, dump_log_segments
 from ottla.testing.node import running_node
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -263,3 +263,15 @@ def test_apache_kafkas_tool_dumps_the_same_batches(golden: Path) -> None:
             f"partitionLeaderEpoch: {item['leader_epoch']} ",
         ):
             assert part in line
+
+
+@pytest.mark.kafka
+def test_the_folder_of_a_running_apache_kafka_is_in_order(kafka: ApacheKafka) -> None:
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        sent = run_ottla("produce", "verified", "-z", codec, *map(str, range(20)), address=kafka.bootstrap)
+        assert sent.returncode == 0, sent.stderr
+    assert not [problem for problem in problems(kafka.data) if problem["serious"]]
+    metadata = items(kafka.data / "__cluster_metadata-0")
+    records = [record for item in metadata for record in item.get("content", ())]
+    assert "verified" in [record["fields"]["name"] for record in records if record.get("type") == "TopicRecord"]
+    assert not [record for record in records if "unreadable" in record]

@@ -2,10 +2,13 @@
 
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
-from tests.cli.command import OTTLA, Run, new_topic_name
+from tests.cli.command import OTTLA, Run, new_topic_name, run_ottla
+
+from ottla.testing.apache_kafka import ApacheKafka
 
 
 @pytest.fixture
@@ -136,3 +139,33 @@ def test_a_reader_that_leaves_early_is_no_error(ottla: Run, topic: str, node: st
     command = f"{' '.join(OTTLA)} consume {topic} --from-beginning -e -b {node} | head -n 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.kafka
+def test_reading_goes_on_where_a_group_is_and_commits_nothing(kafka: ApacheKafka) -> None:
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    def run(*args: str) -> str:
+        done = run_ottla(*args, address=kafka.bootstrap)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("topic", "create", "grouped")
+    run("produce", "grouped", "a", "b", "c")
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "billing"})
+    deadline = time.monotonic() + 30
+    while True:  # until the coordinator is there
+        try:
+            consumer.commit(offsets=[TopicPartition("grouped", 0, 1)], asynchronous=False)
+            break
+        except KafkaException:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    for _ in range(2):
+        assert run("consume", "grouped", "-o", "stored", "-g", "billing", "-e") == "b\nc\n"
+    consumer.close()
+
+
+def test_a_group_must_be_named_for_its_offsets(ottla: Run, topic: str) -> None:
+    refused = ottla("consume", topic, "-o", "stored")
+    assert refused.returncode == 2 and "-o stored needs --group" in refused.stderr

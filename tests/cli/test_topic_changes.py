@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.cli.command import Run, needs, new_topic_name
+from tests.cli.command import Run, new_topic_name
 
 from ottla.cli.topic.alter import _share_that_stays
 
@@ -77,7 +77,6 @@ def test_what_cannot_be_changed_is_told(anywhere: Run, topic: str, args: list[st
     assert refused.returncode == 1 and complaint in refused.stderr and refused.stderr.count("\n") == 1
 
 
-@needs(21)
 @pytest.mark.parametrize(
     ("args", "left"),
     [

@@ -7,15 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ottla.broker.run import real_env
 from ottla.env.disk import PosixDisk
+from ottla.wire import server
 from ottla.wire.buffers import BufferPool
 from ottla.wire.connection_settings import SCRATCH_BYTES, ConnectionSettings
 from ottla.wire.reply import FileRange, Later, Message
 from ottla.wire.server import MAX_HELD_BYTES, MAX_UNSENT_BYTES, ServerConnection
 
 REQUEST = (4).to_bytes(4, "big") + b"ask!"
-HIGH_WATER = 64 * 1024
 
 
 class Transport(asyncio.Transport):
@@ -28,11 +30,19 @@ class Transport(asyncio.Transport):
         self.reads = True
         self.protocol: ServerConnection | None = None
         self.is_paused = False
+        self._high = 64 * 1024
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high is not None
+        self._high = high
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
 
     def write(self, data: Any) -> None:
         self.written += data
         self.unread += len(data)
-        if self.unread > HIGH_WATER and not self.is_paused and self.protocol is not None:
+        if self.unread > self._high and not self.is_paused and self.protocol is not None:
             self.is_paused = True
             self.protocol.pause_writing()
 
@@ -81,7 +91,7 @@ def test_long_answers_are_handed_on_before_the_next_question_is_looked_at() -> N
         connection, transport = connect(handler)
         receive(connection, REQUEST * 1000)
         # not more than what the peer may leave unread, and what is collected before it is handed on
-        assert answered * 20_000 <= HIGH_WATER + MAX_UNSENT_BYTES + 2 * 20_000
+        assert answered * 20_000 <= MAX_UNSENT_BYTES + 2 * 20_000
         assert not transport.reads
         # when it reads, all is answered
         while answered < 1000:
@@ -136,10 +146,41 @@ def test_a_thousand_answers_from_files_behind_one_that_is_awaited_are_sent_one_a
         asked = min(1000, SCRATCH_BYTES // len(REQUEST))
         receive(connection, REQUEST * asked)
         first.complete(b"first")
-        for _ in range(100):  # turns of the loop
-            await asyncio.sleep(0.001)
-            if count == asked:
-                break
+        while len(transport.written) < 5 + 12 * (asked - 1):
+            before = len(transport.written)
+            for _ in range(10):  # turns of the loop
+                transport.drain()
+                await asyncio.sleep(0.0001)
+            assert len(transport.written) > before
         assert bytes(transport.written) == b"first" + b"<0123456789>" * (asked - 1)
+
+    asyncio.run(story())
+
+
+def test_what_a_client_does_not_read_is_counted_and_given_up_when_memory_is_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "STALL_SECONDS", 10.0)
+
+    async def story() -> None:
+        connection, transport = connect(lambda connection, frame: b"a" * 100_000)
+        pool, settings = connection.pool, connection._settings
+        aborted: list[bool] = []
+        transport.abort = lambda: aborted.append(True)  # type: ignore[method-assign]
+        receive(connection, REQUEST)
+        assert pool.lent == 100_000
+        transport.drain()
+        assert pool.lent == 0
+        receive(connection, REQUEST)
+        later = asyncio.get_running_loop().time() + 11
+        settings.close_stalled(later)
+        assert not aborted  # there is room
+        pool.wait(1 << 20, lambda buffer: None)
+        settings.close_stalled(later - 5)
+        assert not aborted  # it may still come to it
+        settings.close_stalled(later)
+        assert aborted
+        connection.connection_lost(None)
+        assert pool.lent == 1 << 20  # what was waited for has come
 
     asyncio.run(story())

@@ -102,3 +102,23 @@ def test_half_sent_requests_hold_no_more_than_the_budget(node: NodeProcess, byst
     with Raw(node.port) as raw:
         answer = raw.ask(PRODUCE, 9, **produce_values("after-the-half-sent", batch_of(1_000_000)))
         assert answer.responses[0].partition_responses[0].error_code.name == "none"
+
+
+def test_two_hundred_readers_that_do_not_read_cost_a_few_megabytes_and_producers_nothing(
+    node: NodeProcess, bystander: Bystander
+) -> None:
+    create_topic(node.address, "wanted-by-many", 1)
+    request = frame(PRODUCE, 9, **produce_values("wanted-by-many", batch_of(900_000)))
+    with Raw(node.port) as writer:
+        for _ in range(20):
+            writer.send(request)
+            writer.receive_frame()
+        ask = frame(FETCH, 11, **fetch_values({("wanted-by-many", 0): 0}, partition_max_bytes=50_000_000))
+        with Peak(node) as peak, ExitStack() as stack:
+            for _ in range(200):
+                stack.enter_context(Raw(node.port, receive_buffer=4096)).send(ask * 3)
+            for _ in range(100):
+                writer.send(request)
+                writer.receive_frame()
+            bystander.check()
+    assert peak.grown < 12 * MB, f"{peak.grown / MB:.0f} MB more than before"

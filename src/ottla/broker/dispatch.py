@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.context import Api, Context
@@ -43,6 +44,9 @@ class Dispatcher:
         self._node = node
         self._elapsed = node.env.clock.elapsed
         self._tasks: dict[asyncio.Task[None], None] = {}
+        # Requests that take a while and must wait until there are fewer such (queued.max.requests): at most one of each
+        # connection, which is not read meanwhile.
+        self._queued: deque[tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, Any]]] = deque()
 
     def __call__(self, connection: ServerConnection, frame: memoryview) -> Message | Later:
         header = parse_request_header(frame)
@@ -98,12 +102,30 @@ class Dispatcher:
                 _log.exception("request with key %d version %d failed", header.key, header.version)
                 later.fail()
 
-        task = asyncio.get_running_loop().create_task(run())
-        self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        if len(self._tasks) < self._node.config.queued_max_requests:
+            self._start(run())
+        else:
+            self._queued.append((run(), answer))
         return later
 
+    def _start(self, run: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(run)
+        self._tasks[task] = None
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        while self._queued and len(self._tasks) < self._node.config.queued_max_requests:
+            self._start(self._queued.popleft()[0])
+
+    @property
+    def queued(self) -> int:
+        return len(self._queued)
+
     async def stop(self) -> None:
+        while self._queued:
+            for work in self._queued.popleft():
+                work.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

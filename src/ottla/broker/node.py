@@ -16,6 +16,7 @@ from uuid import UUID
 from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.apis.registry import ALL
 from ottla.broker.auto_create import AutoCreate
+from ottla.broker.connection_config import connection_limits, idle_check_ms
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dynamic_config import DynamicConfig
@@ -50,6 +51,7 @@ from ottla.raft.node import RaftNode
 from ottla.replica.waiting import WaitingRoom
 from ottla.security.authorizer import AllowAll, Authorizer
 from ottla.wire.buffers import BufferPool
+from ottla.wire.connection_limits import ListenerGate
 from ottla.wire.connection_metrics import ConnectionMetrics
 from ottla.wire.server import ConnectionSettings, ServerConnection
 
@@ -75,7 +77,7 @@ class Node:
             config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, env.random.below
         )
         self.metadata_answers = AnswerCache()
-        self.dispatcher = Dispatcher(self, ALL)
+        self.dispatcher: Dispatcher = Dispatcher(self, ALL)
         self.telemetry: Telemetry = Telemetry(self)
         self.status = StatusListener(env, self)
         for collector in (NodeMetrics(self), self.dispatcher.metrics, self.loop_lag, self.telemetry):
@@ -161,6 +163,7 @@ class Node:
         self.moves.resume()
         self.loop_lag.start()
         self.timers.after(_STALL_CHECK_MS, self._check_stalled)
+        self.timers.after(idle_check_ms(self.config.connections_max_idle_ms), self._check_idle)
         self.state = NodeState.RUNNING
 
     async def _start_controller(self) -> None:
@@ -233,6 +236,9 @@ class Node:
         )
         self._connections.on_lost.append(self.telemetry.subscriptions.disconnected)
         self.env.metrics.add(ConnectionMetrics(self._connections).collect)
+        limits = self._connections.limits
+        limits.configure(await connection_limits(config))
+        self.dynamic_config.on_change(self._limit_connections)
         for endpoint in config.listeners.broker:
             self._connections.opened[endpoint.name] = 0
             try:
@@ -241,10 +247,15 @@ class Node:
                         partial(ServerConnection, self._connections, endpoint.name),
                         endpoint.host,
                         endpoint.port,
+                        ListenerGate(limits, endpoint.name),
                     )
                 )
             except OSError as error:
                 raise OttlaError(f"cannot listen on {endpoint}: {error.strerror or error}") from error
+            limits.on_room.append(self._listeners[-1].resume)
+
+    async def _limit_connections(self, _: BrokerConfig, now: BrokerConfig) -> None:
+        self._connections.limits.configure(await connection_limits(now))
 
     def _advertised(self) -> tuple[Endpoint, ...]:
         ports = {
@@ -273,6 +284,12 @@ class Node:
                 f"this node cannot join its cluster: {error}. If Apache Kafka began these folders, it has finalised "
                 "features that Ottla does not have yet; give Ottla folders of its own."
             ) from error
+
+    def _check_idle(self) -> None:
+        idle_ms = self.config.connections_max_idle_ms
+        if idle_ms >= 0:
+            self._connections.close_idle(self.env.loop.time(), idle_ms / 1000)
+        self.timers.after(idle_check_ms(idle_ms), self._check_idle)
 
     def _check_stalled(self) -> None:
         self._connections.close_stalled(self.env.loop.time())

@@ -169,6 +169,10 @@ NODE: Final[tuple[tuple[Family, Callable[[Node], float]], ...]] = (
         lambda node: node.offline_log_dirs,
     ),
     (
+        Family("kafka_network_requestchannel_requestqueuesize", G, "Requests that wait for others to end."),
+        lambda node: node.dispatcher.queued,
+    ),
+    (
         Family("ottla_timers", G, "Waits that are under way: long polls, delayed acks, expiries."),
         lambda node: len(node.timers),
     ),

@@ -56,6 +56,7 @@ class Replicas:
         self._logs = logs
         self._waiting = waiting
         self._checkpointed = checkpointed  # high watermarks from before the start
+        self._last_config: tuple[str, MetadataImage, BrokerConfig, LogConfig] | None = None
         self._assign = assign  # tells where a partition lies, if the metadata says something else
 
     # -- looking up
@@ -81,6 +82,14 @@ class Replicas:
     def high_watermark(self, partition: TopicPartition) -> int | None:
         found = self.by_name.get(partition)
         return found.high_watermark if found is not None else None
+
+    def _new_config(self, topic: str) -> LogConfig:
+        """Of a topic that may have thousands of partitions, all with the same."""
+        image, broker = self.image, self._config.current
+        last = self._last_config
+        if last is None or last[0] != topic or last[1] is not image or last[2] is not broker:
+            last = self._last_config = (topic, image, broker, self.log_config_of(topic))
+        return last[3]
 
     def log_config_of(self, topic: str) -> LogConfig:
         return log_config(self._config.current, self.image.topic_config(topic))
@@ -146,12 +155,15 @@ class Replicas:
                 return None
             if directory != DIRECTORY_UNASSIGNED and all(log_dir.id != directory for log_dir in logs.dirs):
                 return None
-        try:
-            log = logs.get_or_create(key, topic_id, self.log_config_of(key.topic), directory)
-        except OSError as error:
-            _log.error("the log of %s could not be created: %s", key, error)
-            return None
         log_dir = logs.dir_of(key)
+        log = log_dir.logs[key] if log_dir is not None else None
+        if log is None or log.topic_id != topic_id:
+            try:
+                log = logs.get_or_create(key, topic_id, self._new_config(key.topic), directory)
+            except OSError as error:
+                _log.error("the log of %s could not be created: %s", key, error)
+                return None
+            log_dir = logs.dir_of(key)
         if log_dir is not None and log_dir.id != directory:
             self._assign(topic_id, key.partition, log_dir.id)
         return log

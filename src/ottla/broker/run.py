@@ -68,7 +68,9 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
         loop.add_signal_handler(number, stop.set)
     node = Node(real_env(), config)
     loop.add_signal_handler(signal.SIGUSR1, _tell_lag, node)
+    gc.disable()  # of what a start makes little goes away again
     await node.start()
+    gc.enable()
     # What was made while starting stays for good: full collections need not look at it again.
     gc.collect()
     gc.freeze()

@@ -6,12 +6,20 @@ import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ottla.cli.cluster import Cluster
 from ottla.model.errors import OttlaError
 
 T = TypeVar("T")
+
+READING: Final = (
+    ("group.id", "ottla-cli"),  # librdkafka wants one; nothing joins it
+    ("enable.auto.commit", "false"),
+    ("enable.partition.eof", "true"),
+    ("fetch.queue.backoff.ms", "5"),  # a full queue would otherwise keep it from fetching for a second
+)
+"""Properties of every consumer: partitions are assigned, and their ends told."""
 
 
 def settings(cluster: Cluster, own: Sequence[tuple[str, str]]) -> dict[str, Any]:

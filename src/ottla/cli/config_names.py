@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ottla.model.config import ConfigDef
 
 _MS: Final = {"ms": 1, "s": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _BYTES: Final = {"b": 1} | {
@@ -43,11 +46,22 @@ def in_words(name: str, value: str | None) -> str:
     return ""
 
 
-def all_names() -> set[str]:
-    """Of every config that is known here."""
+def tables() -> dict[str, Mapping[str, ConfigDef]]:
+    """The configs that are known, by the kind of what has them."""
     from ottla.model.config import BROKER_CONFIGS, TOPIC_CONFIGS
+    from ottla.model.config.tables.client_metrics import CLIENT_METRICS_CONFIGS
+    from ottla.model.config.tables.group import GROUP_CONFIGS
 
-    return {*BROKER_CONFIGS, *TOPIC_CONFIGS}
+    return {
+        "topic": TOPIC_CONFIGS,
+        "broker": BROKER_CONFIGS,
+        "group": GROUP_CONFIGS,
+        "client-metrics": CLIENT_METRICS_CONFIGS,
+    }
+
+
+def all_names() -> set[str]:
+    return {name for table in tables().values() for name in table}
 
 
 def hint(name: str, known: Iterable[str]) -> str:

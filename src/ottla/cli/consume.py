@@ -80,7 +80,9 @@ def command(
     from ottla.cli import client
     from ottla.cli.reading_range import first_offsets
 
-    always = [("group.id", group or "ottla-cli"), ("enable.auto.commit", "false"), ("enable.partition.eof", "true")]
+    always = list(client.READING)
+    if group is not None:
+        always.append(("group.id", group))
     if exit_at_end or wanted.until_ms is not None:  # the end is known only when a fetch comes back empty
         always.append(("fetch.wait.max.ms", "20"))
     client.check_reachable(cluster)

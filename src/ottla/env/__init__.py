@@ -1,1 +1,1 @@
-"""The ports to the outside world (clock, disk, network, executor) and the real ones behind them."""
+"""The ports to the outside world (clock, disk, network, executor) and the real ones behind them; metrics and logs."""

@@ -147,6 +147,10 @@ class PosixDisk:
     def list_dir(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 
+    def list_folders(self, path: str) -> list[str]:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 

@@ -1,14 +1,18 @@
 """Small whole files: read at once, replaced in one step that survives a loss of power."""
 
 import os.path
+from typing import Final
 
 from ottla.env.ports import Disk
+
+_MOST: Final = 4096
 
 
 def read_file(disk: Disk, path: str) -> bytes:
     file = disk.open(path)
     try:
-        return file.pread(file.size(), 0)
+        data = file.pread(_MOST, 0)  # most are small: their size need not be asked for
+        return data if len(data) < _MOST else file.pread(file.size(), 0)
     finally:
         file.close()
 
@@ -24,6 +28,15 @@ def replace_file(disk: Disk, path: str, data: bytes) -> None:
     """As a running process sees it, in one step; nothing is durable before `sync_file` and the folder's sync."""
     _write_temporary(disk, path, data, sync=False)
     disk.rename(path + ".tmp", path)
+
+
+def write_new_file(disk: Disk, path: str, data: bytes) -> None:
+    """One that is not there yet, in place: a crash may leave a part of it."""
+    file = disk.open(path, create=True)
+    try:
+        file.write((data,), 0)
+    finally:
+        file.close()
 
 
 def sync_file(disk: Disk, path: str) -> None:

@@ -58,6 +58,9 @@ class Disk(Protocol):
 
     def open(self, path: str, *, create: bool = False) -> File: ...
     def list_dir(self, path: str) -> list[str]: ...
+    def list_folders(self, path: str) -> list[str]:
+        """The names in a folder that are folders themselves."""
+
     def exists(self, path: str) -> bool: ...
     def is_dir(self, path: str) -> bool: ...
     def file_size(self, path: str) -> int: ...
@@ -81,13 +84,32 @@ class Listener(Protocol):
     port: int
 
     async def serve(self) -> None: ...
+    def resume(self) -> None:
+        """The gate may let in someone again."""
+
     def close(self) -> None: ...
+
+
+class Gate(Protocol):
+    """Who is let in at a listener. Those who must wait do so in its backlog."""
+
+    def wait(self) -> float:
+        """For how many seconds nobody is let in: 0 if the next may come, infinite until `resume`."""
+
+    def accepted(self, host: str) -> bool:
+        """Someone came. False sends him away; otherwise he counts until `gone`."""
+
+    def gone(self, host: str) -> None: ...
 
 
 class Network(Protocol):
     """TCP, in asyncio's terms: transports and (buffered) protocols."""
 
-    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Listener: ...
+    async def listen(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, gate: Gate | None = None
+    ) -> Listener:
+        """`gate.gone` is called here only for connections that never came to be; for others their protocol does it."""
+
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]: ...

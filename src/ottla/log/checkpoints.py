@@ -56,9 +56,11 @@ def write_epochs(starts: Iterable[EpochStart]) -> bytes:
 
 
 def read_epochs(disk: Disk, path: str) -> list[EpochStart]:
-    if not disk.exists(path):
+    try:
+        content = read_file(disk, path)
+    except FileNotFoundError:
         return []
-    starts = [EpochStart(int(epoch), int(offset)) for epoch, offset in _read_rows(read_file(disk, path), path, 2)]
+    starts = [EpochStart(int(epoch), int(offset)) for epoch, offset in _read_rows(content, path, 2)]
     if any(a.epoch >= b.epoch or a.start_offset >= b.start_offset for a, b in pairwise(starts)):
         raise CorruptCheckpoint(f"{path}: epochs and their start offsets do not rise from line to line")
     return starts
@@ -69,9 +71,10 @@ def write_topic_id(topic_id: UUID) -> bytes:
 
 
 def read_topic_id(disk: Disk, path: str) -> UUID | None:
-    if not disk.exists(path):
+    try:
+        topic_id = topic_id_in(read_file(disk, path))
+    except FileNotFoundError:
         return None
-    topic_id = topic_id_in(read_file(disk, path))
     if topic_id is None:
         raise CorruptCheckpoint(f"{path}: has no readable topic_id")
     return topic_id

@@ -47,7 +47,9 @@ class EntryFile:
         self.may_wait = False  # while a log is opened nobody else is served, and reads may wait for the disk
 
     def create(self) -> None:
-        self._opened(create=True).truncate(0)
+        file = self._opened(create=True)
+        if file.size():
+            file.truncate(0)
         self._in_file = 0
         self._tail.clear()
         self._unsynced = True

@@ -35,13 +35,14 @@ from ottla.log.paths import (
     parse_future_dir,
     parse_partition_dir,
 )
-from ottla.log.recovery import LoadRequest, load_log
+from ottla.log.recovery import LoadRequest, create_log, load_log
 from ottla.model.config.topic import LogConfig
 from ottla.model.errors import OttlaError
 from ottla.model.names import METADATA_TOPIC, TopicPartition
 
 _log = logging.getLogger("ottla.log")
 
+_STOPPING_JOBS: Final = 64
 DIRECTORY_WITHOUT_ID: Final = UUID(int=0)
 # What the metadata says of a folder in the log dir with that id. The folder itself may not say whose it is.
 KnownTopic = Callable[[TopicPartition, UUID | None, UUID], tuple[UUID, LogConfig] | None]
@@ -117,7 +118,7 @@ class LogDir:
         to_delete = []
         if not self.was_clean:
             _log.info("%s was not left by a clean stop: what lies beyond the recovery points is checked", self.path)
-        folders = [name for name in self._disk.list_dir(self.path) if self._disk.is_dir(f"{self.path}/{name}")]
+        folders = self._disk.list_folders(self.path)
         for number, name in enumerate(folders):
             folder = f"{self.path}/{name}"
             if name.endswith(DELETE_DIR_SUFFIX):
@@ -191,9 +192,7 @@ class LogDir:
         folder = f"{self.path}/{partition}"
         if self._disk.exists(folder):  # of a namesake, which could not be renamed when it was deleted
             self._set_aside(folder, partition)
-        self._disk.make_dirs(folder)
-        log = self._opened(load_log(self._env, LoadRequest(folder, partition, topic_id, config, clean=True)))
-        self._write_topic_id(log)
+        log = self._opened(create_log(self._env, LoadRequest(folder, partition, topic_id, config, clean=True)))
         self.logs[partition] = log
         return log
 
@@ -290,7 +289,9 @@ class LogDir:
         if self.failed is not None:
             return
         blocking = self._env.executor.blocking
-        await asyncio.gather(*[blocking(_stop, log) for log in self.logs.values() if log.failed is None])
+        logs = [log for log in self.logs.values() if log.failed is None]
+        jobs = min(len(logs), _STOPPING_JOBS)
+        await asyncio.gather(*[blocking(_stop, logs[number::jobs]) for number in range(jobs)])
         try:
             for name, offsets in (
                 (RECOVERY_POINT_CHECKPOINT, self._recovery_offsets()),
@@ -305,10 +306,11 @@ class LogDir:
         self._unlock()
 
 
-def _stop(log: PartitionLog) -> None:
-    """In a thread: nothing else uses the log any more."""
-    try:
-        log.stop()
-    except OSError as error:
-        _log.error("%s could not be made durable and will be checked at the next start: %s", log.folder, error)
-        log.failed = error
+def _stop(logs: list[PartitionLog]) -> None:
+    """In a thread: nothing else uses the logs any more."""
+    for log in logs:
+        try:
+            log.stop()
+        except OSError as error:
+            _log.error("%s could not be made durable and will be checked at the next start: %s", log.folder, error)
+            log.failed = error

@@ -58,7 +58,7 @@ class LogManager:
         found: dict[UUID, frozenset[str]] = {}
         for log_dir in list(self.dirs):
             try:
-                found[log_dir.id] = frozenset(self._env.disk.list_dir(log_dir.path))
+                found[log_dir.id] = frozenset(self._env.disk.list_folders(log_dir.path))
             except OSError as error:
                 log_dir.fail(error)
         return found

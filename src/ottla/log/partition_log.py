@@ -361,13 +361,13 @@ class PartitionLog(ReadableLog):
 
     def stop(self) -> None:
         """Blocking: everything durable, indexes complete, producer state written; nothing is appended after this."""
-        if self._stopped_at == self.end_offset and not self._unsynced.pending and not self._epochs_to_store:
+        # An epoch that has no batch is not stored: the next leader begins one of its own.
+        if self._stopped_at == self.end_offset and not self._unsynced.pending:
             self.close()
             return
-        if self._epochs_to_store:
-            self.store_epochs()
         self.active.finish()
-        self._take_snapshot(self.end_offset)
+        if self.end_offset > self.segments[0].base_offset or self.producers.entries:
+            self._take_snapshot(self.end_offset)
         self.flush_job(self.end_offset)()
         self.flushed_offset = self.end_offset
         self.close()

@@ -13,8 +13,9 @@ from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
+from ottla.env.files import write_new_file
 from ottla.env.ports import Env
-from ottla.log.checkpoints import CorruptCheckpoint, read_epochs
+from ottla.log.checkpoints import CorruptCheckpoint, read_epochs, write_topic_id
 from ottla.log.epochs import EpochStart, LeaderEpochs
 from ottla.log.index_check import index_problem, is_so, last_indexed_position
 from ottla.log.partition_log import PartitionLog
@@ -23,10 +24,13 @@ from ottla.log.paths import (
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
+    PARTITION_METADATA,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
+    offset_name,
 )
 from ottla.log.producer_loading import ProducerLoader
+from ottla.log.producers import Producers
 from ottla.log.rebuild import rebuild_indexes
 from ottla.log.scan import good_batches
 from ottla.log.segment import Segment, new_segment, roll_jitter
@@ -35,6 +39,8 @@ from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
 
 _log = logging.getLogger("ottla.log")
+_EMPTY_FILES: Final = {offset_name(0) + suffix for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
+_EMPTY_FOLDER: Final = {PARTITION_METADATA, *_EMPTY_FILES}
 _LEFTOVERS: Final = (DELETED_SUFFIX, ".tmp", ".cleaned")
 
 
@@ -52,14 +58,57 @@ class LoadRequest:
 
 
 def load_log(env: Env, request: LoadRequest) -> PartitionLog:
-    return _Loader(env, request).load()
+    names = env.disk.list_dir(request.folder)
+    return _load_empty(env, request, names) or _Loader(env, request, names).load()
+
+
+def create_log(env: Env, request: LoadRequest) -> PartitionLog:
+    """A new one, in a folder that is made now."""
+    env.disk.make_dirs(request.folder)
+    segment = new_segment(env, request.folder, 0, request.config, env.clock.now_ms())
+    segment.release()  # thousands are made at once, and most of them wait long for their first record
+    metadata = f"{request.folder}/{PARTITION_METADATA}"
+    write_new_file(env.disk, metadata, write_topic_id(request.topic_id))
+    log = _empty_log(env, request, segment, as_stopped=False)
+    log.sync_with_next_flush(metadata)
+    return log
+
+
+def _load_empty(env: Env, request: LoadRequest, names: list[str]) -> PartitionLog | None:
+    """The short way for a folder that has never seen a record, as most of thousands have not; None for any other."""
+    found = set(names)
+    if not found >= _EMPTY_FILES or not found <= _EMPTY_FOLDER or request.start_offset:
+        return None
+    if any(env.disk.file_size(f"{request.folder}/{name}") for name in _EMPTY_FILES):
+        return None
+    segment = Segment(env.disk, request.folder, 0, request.config, env.clock.now_ms())
+    segment.roll_jitter_ms = roll_jitter(env, request.config)
+    return _empty_log(env, request, segment, as_stopped=request.clean)
+
+
+def _empty_log(env: Env, request: LoadRequest, segment: Segment, *, as_stopped: bool) -> PartitionLog:
+    return PartitionLog(
+        env,
+        request.folder,
+        request.partition,
+        request.topic_id,
+        request.config,
+        [segment],
+        Producers(str(request.partition)),
+        LeaderEpochs(),
+        start_offset=0,
+        end_offset=0,
+        flushed_offset=0,
+        as_stopped=as_stopped,
+    )
 
 
 class _Loader:
-    def __init__(self, env: Env, request: LoadRequest) -> None:
+    def __init__(self, env: Env, request: LoadRequest, names: list[str]) -> None:
         self._env = env
         self._disk = env.disk
         self._request = request
+        self._names = names
         self._config = request.config
         self._producers = ProducerLoader(env.disk, request.folder, str(request.partition))
         self._stored_epochs: list[EpochStart] = []
@@ -126,7 +175,7 @@ class _Loader:
 
     def _open_segments(self, now_ms: int) -> list[Segment]:
         folder = self._request.folder
-        names = self._disk.list_dir(folder)
+        names = self._names
         if finish_swaps(self._disk, folder, names):
             names = self._disk.list_dir(folder)
         bases = sorted(name[: -len(LOG_SUFFIX)] for name in names if name.endswith(LOG_SUFFIX))

@@ -71,7 +71,9 @@ class Segment:
     # -- life
 
     def create(self, *, preallocate: int = 0) -> None:
-        self.file_for(create=True).truncate(preallocate)
+        file = self.file_for(create=True)
+        if preallocate or file.size():  # a crash may have left one of that name
+            file.truncate(preallocate)
         for index in (self.offset_index, self.time_index):
             index.entries.create()
             index.entries.release()

@@ -131,6 +131,9 @@ class SimDisk:
     def list_dir(self, path: str) -> list[str]:
         return sorted(self._folder(path).entries)
 
+    def list_folders(self, path: str) -> list[str]:
+        return sorted(name for name, node in self._folder(path).entries.items() if isinstance(node, Folder))
+
     def exists(self, path: str) -> bool:
         return self._find(path) is not None
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextvars import Context
 from random import Random
 
+from ottla.env.ports import Gate
 from ottla.sim.cable import Cable, End
 from ottla.sim.incarnation import Incarnation, SimulatedCrash
 from ottla.sim.transport import Address, SimTransport, connected
@@ -29,13 +30,19 @@ _FIRST_FREE_PORT = 40_000
 
 
 class SimListener:
-    def __init__(self, network: SimNetwork, incarnation: Incarnation, factory: Factory, host: str, port: int) -> None:
+    def __init__(
+        self, network: SimNetwork, incarnation: Incarnation, factory: Factory, host: str, port: int, gate: Gate | None
+    ) -> None:
         self._network = network
         self.incarnation = incarnation
         self.factory = factory
         self.host = host
         self.port = port
+        self.gate = gate
         self.is_serving = False
+
+    def resume(self) -> None:
+        """Those who wait call again by themselves."""
 
     async def serve(self) -> None:
         self.is_serving = True
@@ -52,9 +59,9 @@ class HostNetwork:
         self._network = network
         self._incarnation = incarnation
 
-    async def listen(self, factory: Factory, host: str, port: int) -> SimListener:
+    async def listen(self, factory: Factory, host: str, port: int, gate: Gate | None = None) -> SimListener:
         self._check_alive()
-        return self._network.listen(self._incarnation, factory, host, port)
+        return self._network.listen(self._incarnation, factory, host, port, gate)
 
     async def connect(self, factory: Factory, host: str, port: int) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         self._check_alive()
@@ -184,13 +191,15 @@ class SimNetwork:
 
     # Connections
 
-    def listen(self, incarnation: Incarnation, factory: Factory, host: str, port: int) -> SimListener:
+    def listen(
+        self, incarnation: Incarnation, factory: Factory, host: str, port: int, gate: Gate | None = None
+    ) -> SimListener:
         if self.find(host, incarnation.host) != incarnation.host:
             raise OSError(errno.EADDRNOTAVAIL, f"{incarnation.host} cannot listen on the address of {host!r}")
         port = port or self.free_port(incarnation.host)
         if (incarnation.host, port) in self._listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), f"{host}:{port}")
-        listener = SimListener(self, incarnation, factory, host, port)
+        listener = SimListener(self, incarnation, factory, host, port, gate)
         self._listeners[incarnation.host, port] = listener
         return listener
 
@@ -251,6 +260,10 @@ class _Call:
         if not network.is_reachable(self._caller.host, self._target) or not network.is_up(self._target):
             self._repeat(self._arrive)
         elif (listener := network.listener(self._target, self._port)) is None:
+            self._after_a_trip(self._refused)
+        elif listener.gate is not None and listener.gate.wait() > 0:
+            self._repeat(self._arrive)
+        elif listener.gate is not None and not listener.gate.accepted(network.address(self._caller.host, 0)[0]):
             self._after_a_trip(self._refused)
         else:
             self._transport = network.establish(self._caller, listener, self._near_port)

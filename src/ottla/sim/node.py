@@ -11,7 +11,7 @@ from typing import cast
 
 from ottla.broker.node import Node
 from ottla.env.loop_lag import LoopLag
-from ottla.env.ports import Env, Listener, Network
+from ottla.env.ports import Env, Gate, Listener, Network
 from ottla.metadata import bootstrap, meta_properties
 from ottla.metadata.controller.features import LATEST_METADATA_VERSION, bootstrap_records
 from ottla.model.config import broker_config, standalone
@@ -184,8 +184,10 @@ class _Doorbell:
         self._rung = rung
         self.connect = network.connect
 
-    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Listener:
-        return _Door(await self._network.listen(factory, host, port), self._rung)
+    async def listen(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, gate: Gate | None = None
+    ) -> Listener:
+        return _Door(await self._network.listen(factory, host, port, gate), self._rung)
 
 
 class _Door:
@@ -193,6 +195,7 @@ class _Door:
         self.host = listener.host
         self.port = listener.port
         self.close = listener.close
+        self.resume = listener.resume
         self._listener = listener
         self._rung = rung
 

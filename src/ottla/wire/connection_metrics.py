@@ -20,10 +20,20 @@ CREATED: Final = Family(
 CLOSED: Final = Family(
     "kafka_server_socket_server_metrics_connection_close_total", Kind.COUNTER, "Connections that ended.", _LABELS
 )
-RECEIVING: Final = Family(
-    "ottla_request_memory_bytes", Kind.GAUGE, "Memory of requests that are being received or checked."
+MEMORY: Final = Family(
+    "ottla_connection_memory_bytes",
+    Kind.GAUGE,
+    "Memory of requests that are being received or checked, and of answers that clients do not read.",
 )
-BUDGET: Final = Family("ottla_request_memory_limit_bytes", Kind.GAUGE, "The limit of that.")
+BUDGET: Final = Family("ottla_connection_memory_limit_bytes", Kind.GAUGE, "From here on nothing more is received.")
+REFUSED: Final = Family(
+    "ottla_connections_refused_total", Kind.COUNTER, "Connections closed at once (max.connections.per.ip)."
+)
+IDLE: Final = Family(
+    "kafka_server_socket_server_metrics_expired_connections_killed_count",
+    Kind.GAUGE,
+    "Connections closed because they were idle (connections.max.idle.ms).",
+)
 
 
 class ConnectionMetrics:
@@ -39,5 +49,7 @@ class ConnectionMetrics:
         yield Gathered(OPEN, [(rows[listener], count) for listener, count in now.items()])
         yield Gathered(CREATED, [(rows[listener], count) for listener, count in settings.opened.items()])
         yield Gathered(CLOSED, [(rows[name], count - now[name]) for name, count in settings.opened.items()])
-        yield Gathered(RECEIVING, [("", settings.pool.lent)])
+        yield Gathered(REFUSED, [("", settings.limits.refused)])
+        yield Gathered(IDLE, [("", settings.closed_idle)])
+        yield Gathered(MEMORY, [("", settings.pool.lent)])
         yield Gathered(BUDGET, [("", settings.pool.budget)])

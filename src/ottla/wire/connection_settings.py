@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.env.ports import Env
 from ottla.wire.buffers import BufferPool
+from ottla.wire.connection_limits import ConnectionLimits
 from ottla.wire.reply import Later, Message
 from ottla.wire.turn import Turn
 
@@ -29,8 +30,12 @@ class ConnectionSettings:
         self.scratch = bytearray(SCRATCH_BYTES)
         self.scratch_view = memoryview(self.scratch)
         self.connections: dict[ServerConnection, None] = {}
-        self.opened: dict[str, int] = {}  # connections that were accepted, by listener
         self.on_lost: list[Callable[[ServerConnection], None]] = []
+        self.opened: dict[str, int] = {}  # connections that were accepted, by listener
+        self.closed_idle = 0
+        self.limits = ConnectionLimits(env.clock.elapsed)
+        self.limits.on_excess = self._make_room
+        self.on_lost.append(lambda connection: self.limits.gone(connection.listener, connection.host))
         self.draining = False
 
     async def drain(self, seconds: float) -> None:
@@ -42,7 +47,24 @@ class ConnectionSettings:
             await asyncio.sleep(0.01)
 
     def close_stalled(self, now: float) -> None:
-        """When buffers are short, a client that began a request and does not go on must not keep its buffer."""
+        """When memory is short, whoever does not go on with a request, or does not read, must not keep his part."""
         if self.pool.is_short:
             for connection in list(self.connections):
                 connection.close_if_stalled(now)
+
+    def close_idle(self, now: float, seconds: float) -> None:
+        """Looks at all once in a while, which costs less than a timer each: some are closed a little late."""
+        for connection in list(self.connections):
+            if connection.idle_for(now) >= seconds:
+                self.closed_idle += 1
+                connection.give_up()
+
+    def _make_room(self) -> None:
+        """Closes those that have been idle longest, until there are no more than there may be."""
+        now = asyncio.get_running_loop().time()
+        there = [one for one in self.connections if not one.is_closing]
+        too_many = self.limits.excess - (len(self.connections) - len(there))
+        candidates = [one for one in there if not self.limits.is_protected(one.listener)]
+        candidates.sort(key=lambda one: (one.awaits_answers, -one.idle_for(now)))
+        for connection in candidates[: max(too_many, 0)]:
+            connection.give_up()

@@ -41,7 +41,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def __init__(self, settings: ConnectionSettings, listener: str) -> None:
         self.listener = listener
         self.pool = settings.pool
-        self.peer = "?"
+        self.host = self.peer = "?"
         self.software = ("unknown", "unknown")  # name and version, as the client tells them (KIP-511)
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
         self._settings = settings
@@ -54,7 +54,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._progress_at = 0.0
         self._aside = b""  # read, and not handled while the connection rests
         self._waits_for_buffer = False
-        self._postponed = False  # this turn of the loop has had its time
+        self._postponed = 0  # how many reasons there are to wait: this turn has had its time, a quota is used up
+        self._was_active = True  # since it was last looked at, and how long it had been idle then
+        self._idle_since = 0.0
+        self._unsent = 0  # of answers, in the transport: counted by the pool; and since when
+        self._unsent_since = 0.0
         self._slots: deque[Later] = deque()  # answers that are awaited, oldest first
         self._held_bytes = 0  # of answers that are there and wait in `_slots`
         self._stream: deque[Part] = deque()  # an answer being sent piece by piece
@@ -69,9 +73,11 @@ class ServerConnection(asyncio.BufferedProtocol):
     # -- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         peer = transport.get_extra_info("peername")
-        self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
+        self.host = str(peer[0]) if isinstance(peer, tuple) else str(peer)
+        self.peer = f"{self.host}:{peer[1]}" if isinstance(peer, tuple) else self.host
+        transport.set_write_buffer_limits(high=0)  # what the client does not take at once stays in its file
         if (sock := transport.get_extra_info("socket")) is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if transport.get_extra_info("sslcontext") is None:
@@ -84,6 +90,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._settings.connections.pop(self, None)
         for listener in self._settings.on_lost:
             listener(self)
+        self._count_unsent(0)
         if self._waits_for_buffer:
             self._settings.pool.stop_waiting(self._buffer_is_free)
         self._release_frame()
@@ -105,6 +112,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         return self._settings.scratch_view
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._was_active = True
         if self._frame is not None:
             self._filled += nbytes
             if self._filled == self._frame_size:
@@ -121,12 +129,22 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._write_paused = True
+        if self._transport is not None:
+            self._count_unsent(self._transport.get_write_buffer_size())
         self._rest()
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        self._was_active = True
+        self._count_unsent(0)
         self._pump()
         self._slot_done()
+
+    def _count_unsent(self, size: int) -> None:
+        self._settings.pool.hold(size)
+        self._settings.pool.let_go(self._unsent)
+        self._unsent = size
+        self._unsent_since = asyncio.get_running_loop().time()
 
     # -- frames
 
@@ -218,7 +236,25 @@ class ServerConnection(asyncio.BufferedProtocol):
             frame, self._frame = self._frame, None
             self._settings.pool.give_back(frame)
 
+    @property
+    def is_closing(self) -> bool:
+        return self._transport is None
+
+    @property
+    def awaits_answers(self) -> bool:
+        return bool(self._slots)
+
+    def idle_for(self, now: float) -> float:
+        """Seconds since something came or went, as far as is known: to the last time that this was asked."""
+        if self._was_active or (self._slots and not self._write_paused):
+            self._was_active = False
+            self._idle_since = now
+        return now - self._idle_since
+
     def close_if_stalled(self, now: float) -> None:
+        if self._unsent and now - self._unsent_since > STALL_SECONDS:
+            self._refuse(f"{self._unsent} bytes of an answer were not read in {STALL_SECONDS:.0f} s")
+            return
         if self._frame is None:
             return
         came = self._filled - self._progress
@@ -290,13 +326,19 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     # -- resting and going on
 
+    def mute(self, seconds: float) -> None:
+        """Nothing more is read or handled for a while: what Kafka does to a client that is over its quota."""
+        self._postponed += 1
+        self._rest()
+        asyncio.get_running_loop().call_later(seconds, self._turn_has_come)
+
     def _postpone(self) -> None:
-        self._postponed = True
+        self._postponed += 1
         self._rest()
         self._settings.turn.postpone(self._turn_has_come)
 
     def _turn_has_come(self) -> None:
-        self._postponed = False
+        self._postponed -= 1
         self._go_on()
 
     def _must_rest(self) -> bool:
@@ -402,9 +444,18 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not data:
             self._refuse(f"{part.file.path} ends before {part.position + part.size}")
             return
-        self._advance(part, len(data))
-        self._out.append(data)
-        if len(data) > JOIN_BYTES:
+        if len(data) <= JOIN_BYTES:
+            self._advance(part, len(data))
+            self._out.append(data)
+            return
+        if self._out:
+            self._write_out()
+        # What the socket does not take at once is read again when it does: a slow reader shall cost little memory.
+        sent = self._send_now(data)
+        rest = data[sent : sent + JOIN_BYTES]
+        self._advance(part, sent + len(rest))
+        if rest:
+            self._out.append(rest)
             self._write_out()
 
     def _advance(self, part: FileRange, by: int) -> None:
@@ -475,6 +526,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
             self._transport = None
+
+    def give_up(self) -> None:
+        """As `close`, unless the client does not read: then it would never come to that."""
+        if self._write_paused:
+            self.abort()
+        else:
+            self.close()
 
     def abort(self) -> None:
         self._out.clear()

@@ -293,11 +293,11 @@ def _tagged_fields(known: dict[int, Step], nullable: set[int], not_yet: frozense
     """`not_yet` are tags that later versions of the same message have: no client sends them in this one."""
 
     def step(data: Data, position: int, out: bytearray | None) -> int:
-        count, position = read_signed(data, position)
-        if not count:
+        if position < len(data) and not data[position]:
             if out is not None:
                 out.append(0)
-            return position
+            return position + 1
+        count, position = read_signed(data, position)
         if count < 0 and out is None:
             raise NeedsRewrite
         kept: dict[int, bytes] = {}

@@ -33,6 +33,8 @@ def read_signed(data: Buffer, position: int) -> tuple[int, int]:
 
 def read_length(data: Buffer, position: int) -> tuple[int, int]:
     """The length of a compact text or array, which is written one higher. To Kafka's readers any negative is null."""
+    if position < len(data) and (value := data[position]) < 0x80:
+        return value - 1, position + 1
     value, position = read_uvarint(data, position)
     return (value - 1 if value < 0x80000000 else _wrapped(value - 1)), position
 

@@ -24,6 +24,7 @@ def handle(context: Context, request: Any) -> Any:
         topics=[
             {"name": name, "partitions": [_answer(context, name, number, offset) for number, offset in rows.items()]}
             for name, rows in asked.items()
+            if rows
         ],
     )
 

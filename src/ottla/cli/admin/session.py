@@ -6,7 +6,8 @@ Versions are fixed where every broker since Kafka 2.8 has them: asking first wou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from ottla.cli.cluster import Address, Cluster
@@ -37,7 +38,21 @@ def run(cluster: Cluster, ask: Callable[[Session], Awaitable[T]]) -> T:
         finally:
             await opened.close()
 
-    return asyncio.run(session())
+    return _run(session())
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Like asyncio.run, but Ctrl-C is a KeyboardInterrupt at once: a question may be waiting for its answer."""
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work)
+    try:
+        return loop.run_until_complete(task)
+    finally:
+        if not task.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                loop.run_until_complete(task)
+        loop.close()
 
 
 def _check_plain(cluster: Cluster) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.cluster import Cluster, cluster_options
-from ottla.cli.config_names import all_names, hint, in_words
+from ottla.cli.config_names import all_names, hint, in_words, tables
 from ottla.cli.output import output_option, print_value
 
 if TYPE_CHECKING:
@@ -54,10 +54,7 @@ def command(name: str, topic: str | None, broker: int | None, output: str | None
 
 def _meanings(name: str) -> list[dict[str, Any]]:
     """A name may be that of a topic's config, of a broker's, or of both."""
-    from ottla.model.config import BROKER_CONFIGS, TOPIC_CONFIGS
-
-    tables = (("topic", TOPIC_CONFIGS), ("broker", BROKER_CONFIGS))
-    return [_meaning(kind, table[name]) for kind, table in tables if name in table]
+    return [_meaning(kind, table[name]) for kind, table in tables().items() if name in table]
 
 
 def _meaning(kind: str, definition: ConfigDef) -> dict[str, Any]:
@@ -83,8 +80,8 @@ def _change(kind: str, definition: ConfigDef) -> str:
     from ottla.model.config.definition import Update
 
     example = f"{definition.name}=VALUE"
-    if kind == "topic":
-        return f"at once, by `ottla config set topic NAME {example}`"
+    if kind != "broker":
+        return f"at once, by `ottla config set {kind} NAME {example}`"
     match definition.update:
         case Update.READ_ONLY:
             return "in server.properties, with a restart of the broker"
@@ -148,7 +145,7 @@ def _print(meaning: dict[str, Any]) -> None:
         click.echo(f"  {heading:<10}  {text}")
 
 
-_OF = {"topic": "topics", "broker": "brokers"}
+_OF = {"topic": "topics", "broker": "brokers", "group": "groups", "client-metrics": "metrics subscriptions"}
 
 
 def _wrapped(text: str) -> list[str]:

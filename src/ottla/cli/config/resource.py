@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from ottla.cli.config_names import tables
+
 if TYPE_CHECKING:
     from ottla.cli.admin.configs import Resource
 
@@ -53,16 +55,8 @@ def resource(kind: str, name: str) -> Resource:
 
 
 def known_names(kind: str) -> Iterable[str]:
-    """The configs that are known for a kind; none where others make up the names."""
-    if kind == "topic":
-        from ottla.model.config import TOPIC_CONFIGS
-
-        return TOPIC_CONFIGS
-    if kind == "broker":
-        from ottla.model.config import BROKER_CONFIGS
-
-        return BROKER_CONFIGS
-    return ()
+    """The configs that are known for a kind; none for loggers, which every broker has its own of."""
+    return tables().get(kind, ())
 
 
 def _names(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -38,12 +38,9 @@ def command(
 
     client.check_reachable(cluster)
     always = (
-        ("group.id", "ottla-cli"),
-        ("enable.auto.commit", "false"),
-        ("enable.partition.eof", "true"),
+        *client.READING,
         ("queued.min.messages", "1000000"),
         ("queued.max.messages.kbytes", str(256 << 10)),
-        ("fetch.queue.backoff.ms", "5"),  # a full queue would otherwise keep it from fetching for a second
         ("fetch.message.max.bytes", str(8 << 20)),
     )
     consumer = client.make(Consumer, client.settings(cluster, (*always, *own)))

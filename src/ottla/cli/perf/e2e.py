@@ -51,10 +51,9 @@ def command(
 
     client.check_reachable(cluster)
     writing = (("acks", acks), ("linger.ms", "0"))
-    reading = (("group.id", "ottla-cli"), ("enable.auto.commit", "false"), ("fetch.wait.max.ms", "500"))
     producer = client.make(Producer, client.settings(cluster, (*writing, *own)))
     client.partitions_of(producer, topic, cluster)  # asks for the topic, which may create it
-    consumer = client.make(Consumer, client.settings(cluster, (*reading, *own)))
+    consumer = client.make(Consumer, client.settings(cluster, (*client.READING, *own)))
     try:
         with client.told_in_a_line():
             client.chosen_partitions(consumer, topic, (partition,), cluster)

@@ -11,7 +11,7 @@ from ottla.cli.groups import LazyGroup
 COMMANDS: Final = {
     "create": ("ottla.cli.topic.create", "Create a topic."),
     "list": ("ottla.cli.topic.list", "List the topics."),
-    "describe": ("ottla.cli.topic.describe", "Show partitions, replicas, sizes and configs of topics."),
+    "describe": ("ottla.cli.topic.describe", "Show partitions, replicas, offsets and configs of topics."),
     "alter": ("ottla.cli.topic.alter", "Add partitions to a topic, or change its configs."),
     "purge": ("ottla.cli.topic.purge", "Delete records of a topic, but not the topic."),
     "clone": ("ottla.cli.topic.clone", "Make a topic like another one, with its records if wanted."),

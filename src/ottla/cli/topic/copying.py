@@ -17,13 +17,7 @@ def copy_records(cluster: Cluster, source: str, target: str, *, quiet: bool) -> 
     """All that is there when it begins. Partition, key, value, headers and timestamp are kept, offsets are not."""
     from confluent_kafka import Consumer, Producer
 
-    consumer = client.make(
-        Consumer,
-        client.settings(
-            cluster,
-            (("group.id", "ottla-cli"), ("enable.auto.commit", "false"), ("enable.partition.eof", "true")),
-        ),
-    )
+    consumer = client.make(Consumer, client.settings(cluster, client.READING))
     producer = client.make(
         Producer,
         client.settings(

@@ -1,6 +1,7 @@
 """Whether a topic would rather lose records than be without a leader."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 from ottla.metadata.controller.settings import ControllerSettings
@@ -14,6 +15,7 @@ def may_be_unclean(image: MetadataImage, settings: ControllerSettings) -> Callab
     """By topic name: the topic's own config, else the brokers' dynamic default, else what the settings say."""
     for_all = image.config(_ALL_BROKERS).get(_CONFIG)
 
+    @cache
     def of_topic(name: str) -> bool:
         value = image.topic_config(name).get(_CONFIG, for_all)
         if value is None:

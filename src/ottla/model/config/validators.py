@@ -137,3 +137,15 @@ def _host_port(value: Value) -> str | None:
 
 
 HOST_PORT: Final = Validator("host:port, or empty", _host_port)
+
+
+_HOST_COUNT: Final = re.compile(r"[^\s,]+:\s*[0-9]{1,9}\Z")
+
+
+def _host_counts(value: Value) -> str | None:
+    entries = [entry.strip() for entry in str(value).split(",") if entry.strip()]
+    wrong = [entry for entry in entries if _HOST_COUNT.match(entry) is None]
+    return f"{wrong[0]!r} is not host:count, such as 10.0.0.1:100" if wrong else None
+
+
+HOST_COUNTS: Final = Validator("host:count, separated by commas", _host_counts)

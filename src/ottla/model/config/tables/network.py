@@ -3,7 +3,7 @@
 from typing import Final
 
 from ottla.model.config.definition import REQUIRED, ConfigDef, ConfigType, Importance, Update
-from ottla.model.config.validators import ENTRIES, at_least, list_of, one_of
+from ottla.model.config.validators import ENTRIES, HOST_COUNTS, at_least, list_of, one_of
 
 BOOLEAN, INT, LIST, LONG, STRING = (
     ConfigType.BOOLEAN,
@@ -93,7 +93,7 @@ CONNECTIONS: Final = (
     ),
     ConfigDef(
         "max.connections.per.ip.overrides", STRING, "",
-        "Other limits for some addresses: host:count, separated by commas.", update=CLUSTER,
+        "Other limits for some addresses: host:count, separated by commas.", HOST_COUNTS, CLUSTER,
     ),
     ConfigDef(
         "max.connections", INT, MAX_INT,

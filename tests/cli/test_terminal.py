@@ -1,0 +1,113 @@
+"""What only a person at a terminal sees: questions, tables, progress, remarks."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import subprocess
+import termios
+import time
+
+import pytest
+from tests.cli.command import OTTLA, Run, new_topic_name
+
+from ottla.cli.progress import EVERY_S
+
+
+@pytest.fixture
+def topic(ottla: Run, request: pytest.FixtureRequest) -> str:
+    name = new_topic_name(request.node.name)
+    ottla("topic", "create", name, "-p", "2")
+    ottla("produce", name, "a", "b", "c")
+    return name
+
+
+def _own_terminal() -> None:
+    """In the child: so that Ctrl-C reaches it."""
+    fcntl.ioctl(1, termios.TIOCSCTTY, 0)
+
+
+def at_terminal(node: str, *args: str, typed: str = "", after: str = "", twice: bytes | None = None) -> tuple[int, str]:
+    """Runs a command on a terminal of its own; types once it has printed `after`. Its exit code and all it showed.
+
+    `twice` is piped into it, and after a while again.
+    """
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*OTTLA, *args],
+        stdin=theirs if twice is None else subprocess.PIPE, stdout=theirs, stderr=theirs,
+        env=os.environ | {"OTTLA_BOOTSTRAP": node, "TERM": "dumb"}, start_new_session=True,
+        preexec_fn=_own_terminal,
+    )  # fmt: skip
+    os.close(theirs)
+    if twice is not None:
+        assert process.stdin is not None
+        process.stdin.write(twice)
+        process.stdin.flush()
+        time.sleep(1.5 * EVERY_S)
+        process.stdin.write(twice)
+        process.stdin.close()
+    shown = b""
+    while select.select([ours], [], [], 30)[0]:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # the other side has gone
+            break
+        if not piece:
+            break
+        shown += piece
+        if typed and after.encode() in shown:
+            os.write(ours, typed.encode())
+            typed = ""
+    else:
+        process.kill()  # it says nothing and does not end
+    os.close(ours)
+    return process.wait(10), re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
+
+
+def test_purging_is_asked_about(node: str, ottla: Run, topic: str) -> None:
+    code, shown = at_terminal(node, "topic", "purge", topic, typed="n\n", after="[y/N]")
+    assert code == 1 and f"Delete 3 offsets of {topic} (0 stay)? [y/N]: n" in shown
+    assert shown.endswith("ottla: nothing was done\n")
+    assert len(ottla("consume", topic, "--from-beginning", "-e").stdout.split()) == 3
+    code, shown = at_terminal(node, "topic", "purge", topic, typed="y\n", after="[y/N]")
+    assert code == 0 and f"Deleted 3 offsets of topic {topic}." in shown and "PARTITION  BEGAN" in shown
+    assert ottla("consume", topic, "--from-beginning", "-e").stdout == ""
+
+
+def test_more_partitions_and_deleting_are_asked_about(node: str, topic: str) -> None:
+    code, shown = at_terminal(node, "topic", "alter", topic, "-p", "3", typed="\x03", after="[y/N]")
+    assert code == 130 and "33% of the keys stay" in shown and "Traceback" not in shown
+    code, shown = at_terminal(node, "topic", "delete", topic, typed="y\n", after="[y/N]")
+    assert code == 0 and f"Deleted topic {topic}." in shown
+
+
+def test_lists_are_tables(node: str, topic: str) -> None:
+    code, shown = at_terminal(node, "topic", "list")
+    assert code == 0 and shown.startswith("TOPIC") and re.search(rf"^{topic} +2 +1$", shown, re.MULTILINE)
+    code, shown = at_terminal(node, "config", "get", "topic", topic)
+    assert code == 0 and "have their default; --all shows them." in shown
+
+
+def test_reading_tells_that_it_waits_and_what_it_read(node: str, topic: str) -> None:
+    code, shown = at_terminal(node, "consume", topic, typed="\x03", after="Waiting for new records")
+    assert code == 0 and f"Waiting for new records of {topic}; Ctrl-C ends" in shown and "0 records." in shown
+    code, shown = at_terminal(node, "consume", topic, "--from-beginning", "-e")
+    assert code == 0 and shown.endswith("3 records.\n")
+    code, shown = at_terminal(node, "consume", topic, "--from-beginning", "-e", "-q")
+    assert sorted(shown.split()) == ["a", "b", "c"]
+
+
+def test_writing_what_comes_slowly_shows_how_far_it_is(node: str, topic: str) -> None:
+    code, shown = at_terminal(node, "produce", topic, twice=b"line\n" * 500)
+    assert code == 0 and shown.endswith(f"1000 records written to {topic}.\n")
+    assert re.search(r"\r[0-9,]+ records, [0-9,]+/s", shown)
+
+
+def test_typing_records(node: str, ottla: Run, topic: str) -> None:
+    code, shown = at_terminal(node, "produce", topic, typed="hello\n\x04", after="Ctrl-D ends")
+    assert code == 0 and shown.endswith(f"1 record written to {topic}.\n")
+    assert "hello\n" in ottla("consume", topic, "--from-beginning", "-e").stdout

@@ -1,0 +1,100 @@
+"""The state that the corpus finds: the same topics and records on every server."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any, Final
+
+from tests.corpus.scenarios import ALL
+from tests.corpus.scenarios.records import KEEP, batch
+from tests.corpus.scenarios.scenario import CONFIGURED, EMPTY, SOON, T0, TIMED, Fixture, stand_in
+from tests.interop.raw import LIST_OFFSETS, METADATA, PRODUCE, Raw, produce_values
+
+# What a server is started with, with `_` for `.`: Apache Kafka and Ottla alike.
+SETTINGS: Final[dict[str, Any]] = {
+    "auto_create_topics_enable": False,
+    "num_partitions": 2,
+    "group_initial_rebalance_delay_ms": 0,
+}
+CREATE_TOPICS, FIND_COORDINATOR, INIT_PRODUCER_ID = 19, 10, 22
+
+COMMON: Final = (
+    Fixture(
+        TIMED, 1, KEEP, (batch(T0, T0 + 5, key=None), batch(T0 + 30, T0 + 20, T0 + 30, key=None))
+    ),
+    Fixture(EMPTY, 2),
+    Fixture(CONFIGURED, 1, {"retention.ms": "-1", "max.message.bytes": "77", "cleanup.policy": "compact"}),
+)  # fmt: skip
+COMMON_NAMES: Final = frozenset(fixture.name for fixture in COMMON)
+
+
+def fixtures() -> list[Fixture]:
+    """Of all APIs and versions, whichever are played."""
+    found = list(COMMON)
+    for scenario in ALL:
+        for version in scenario.versions:
+            found += scenario.fixtures(version)
+    return found
+
+
+def prepare(port: int) -> dict[bytes, bytes]:
+    """Makes the topics and their records; gives what stands for the server's ids in the corpus, and those ids."""
+    wanted = fixtures()
+    with Raw(port, timeout=60) as raw:
+        answer = raw.ask(CREATE_TOPICS, 7, topics=[_topic(one) for one in wanted], timeout=SOON, validate_only=False)
+        refused = [topic for topic in answer.topics if topic.error_code]
+        assert not refused, refused
+        for fixture in wanted:
+            _wait_until_served(raw, fixture)
+            for data in fixture.batches:
+                produced = raw.ask(PRODUCE, 9, **produce_values(fixture.name, data))
+                assert not produced.responses[0].partition_responses[0].error_code, produced
+        return _ids(raw, wanted)
+
+
+def wait_for_coordinators(port: int) -> None:
+    """Apache Kafka makes their topics when somebody first asks, and answers otherwise until they are there."""
+    with Raw(port) as raw:
+        deadline = time.monotonic() + 30
+        while raw.ask(INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout=SOON).error_code:
+            assert time.monotonic() < deadline, "no producer ids"
+            time.sleep(0.1)
+        for kind, key in ((0, "group"), (1, "t"), (2, "group:AAAAAAAAAAAAAAAAAAAAAA:0")):
+            deadline = time.monotonic() + 30
+            while raw.ask(FIND_COORDINATOR, 6, key_type=kind, coordinator_keys=[key]).coordinators[0].error_code:
+                assert time.monotonic() < deadline, f"no coordinator for keys of type {kind}"
+                time.sleep(0.1)
+
+
+def _topic(fixture: Fixture) -> dict[str, Any]:
+    return {
+        "name": fixture.name, "num_partitions": fixture.partitions, "replication_factor": 1, "assignments": [],
+        "configs": [{"name": name, "value": value} for name, value in fixture.configs.items()],
+    }  # fmt: skip
+
+
+def _wait_until_served(raw: Raw, fixture: Fixture) -> None:
+    """Kafka answers CreateTopics before the broker has the partitions."""
+    rows = [{"partition_index": at, "current_leader_epoch": -1, "timestamp": -1} for at in range(fixture.partitions)]
+    topics = [{"name": fixture.name, "partitions": rows}]
+    deadline = time.monotonic() + 30
+    while True:
+        (answer,) = raw.ask(
+            LIST_OFFSETS, 9, replica_id=-1, isolation_level=0, topics=topics, timeout=timedelta(0)
+        ).topics
+        if not any(row.error_code for row in answer.partitions):
+            return
+        assert time.monotonic() < deadline, f"{fixture.name} is not served"
+
+
+def _ids(raw: Raw, wanted: list[Fixture]) -> dict[bytes, bytes]:
+    answer = raw.ask(
+        METADATA, 12, topics=[{"name": fixture.name, "topic_id": None} for fixture in wanted],
+        allow_auto_topic_creation=False, include_topic_authorized_operations=False,
+    )  # fmt: skip
+    found = {stand_in(topic.name).bytes: topic.topic_id.bytes for topic in answer.topics}
+    return found | {CLUSTER_ID: answer.cluster_id.encode()}
+
+
+CLUSTER_ID: Final = b"AAAAAAAAAAAAAAAAAAAAAg"  # stands for the server's own, which is as long
