@@ -9,10 +9,10 @@ from ottla.coordinator.machine import Machine, StoredRecord
 from ottla.coordinator.timeline import Timeline
 from ottla.env.breath import Breath
 from ottla.env.ports import Env
+from ottla.log.index import NotInMemory
 from ottla.log.partition_log import PartitionLog
 from ottla.log.reading import LogRead
 from ottla.log.scan import ScannedBatch, end_marker
-from ottla.log.index import NotInMemory
 from ottla.record.reader import iterate_batches, read_records
 
 _CHUNK: Final = 4 * 1024 * 1024
