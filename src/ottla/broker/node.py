@@ -16,7 +16,7 @@ from uuid import UUID
 from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.apis.registry import ALL
 from ottla.broker.auto_create import AutoCreate
-from ottla.broker.connection_config import connection_limits, idle_check_ms
+from ottla.broker.connection_config import backlog, connection_limits, idle_check_ms
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dynamic_config import DynamicConfig
@@ -122,9 +122,7 @@ class Node:
 
     @property
     def offline_log_dirs(self) -> int:
-        if not self.is_serving:
-            return 0
-        return sum(any(log.failed is not None for log in log_dir.logs.values()) for log_dir in self.logs.dirs)
+        return len(self.logs.offline) if self.is_serving else 0
 
     @property
     def address(self) -> str:
@@ -248,6 +246,7 @@ class Node:
                         endpoint.host,
                         endpoint.port,
                         ListenerGate(limits, endpoint.name),
+                        backlog(config),
                     )
                 )
             except OSError as error:
@@ -307,6 +306,7 @@ class Node:
             connection.close()
         await self.dispatcher.stop()
         await self.auto_create.stop()
+        await self.replicas.stop()
         await self.moves.stop()
         await self.directories.stop()
         self.producer_ids.stop()
