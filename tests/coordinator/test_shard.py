@@ -32,6 +32,8 @@ class Numbers:
         self.table: TimelineDict[bytes, int] = TimelineDict(shard.timeline)
         self.shard = shard
         self.undone = 0
+        self.committed = 0
+        self.why = ErrorCode.none
         self.log: list[str] = []
 
     def replay(self, record: StoredRecord, producer_id: int, producer_epoch: int) -> None:
@@ -53,10 +55,14 @@ class Numbers:
 
     def add(self, name: bytes, number: int = 1, copies: int = 1) -> Outcome[int]:
         total = (self.table.get(name) or 0) + number
-        return Outcome(total, [StoredRecord(name, b"%d" % total)] * copies, self._undo)
+        return Outcome(total, [StoredRecord(name, b"%d" % total)] * copies, self._undo, self._done)
 
-    def _undo(self) -> None:
+    def _undo(self, error: KafkaError) -> None:
         self.undone += 1
+        self.why = error.code
+
+    def _done(self) -> None:
+        self.committed += 1
 
 
 class Story:
@@ -187,7 +193,7 @@ def test_a_disk_that_fails_undoes_all_that_was_decided_since(machine: Machine) -
         results = await asyncio.gather(told.add(b"a"), told.add(b"b"), return_exceptions=True)
         assert codes(results) == [ErrorCode.not_coordinator] * 2
         assert dict(numbers.table.items()) == {b"a": 1}
-        assert numbers.undone == 2
+        assert (numbers.undone, numbers.committed, numbers.why) == (2, 1, ErrorCode.not_coordinator)
 
     tell(machine, story)
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from ottla.model.errors import KafkaError
+
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -20,12 +22,14 @@ class StoredRecord(NamedTuple):
 class Outcome(Generic[R_co]):
     """What an operation decided: records to append, and the reply once they, and all before them, are committed.
 
-    `undone` is called if that fails: for state that is not in records (members that wait for an answer, timers).
+    For state that is not in records (members that wait for an answer, timers): `committed` is called when all that is
+    so, `undone` with the reason if it fails. Neither may start an operation; what they set an alarm for, may.
     """
 
     reply: R_co
     records: Sequence[StoredRecord] = ()
-    undone: Callable[[], None] | None = None
+    undone: Callable[[KafkaError], None] | None = None
+    committed: Callable[[], None] | None = None
 
 
 class Machine(Protocol):

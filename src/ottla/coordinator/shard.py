@@ -136,7 +136,7 @@ class Shard(Generic[M]):
                 self._append_is_due = True
                 self._call_soon(self._append)
         if self._end <= self.partition.high_watermark and not self._waiting:
-            done.set_result(outcome.reply)
+            _happened(outcome, done)
         else:
             self._waiting.append(_Reply(self._end, outcome, done))
         return done
@@ -175,8 +175,7 @@ class Shard(Generic[M]):
         waiting = self._waiting
         while waiting and waiting[0].after <= offset:
             reply = waiting.popleft()
-            if not reply.done.done():
-                reply.done.set_result(reply.outcome.reply)
+            _happened(reply.outcome, reply.done)
 
     def _fail(self, base: int, error: KafkaError, *, everything: bool = False) -> None:
         """What was decided from an offset on has not happened; when the shard closes, nothing that is not committed."""
@@ -189,7 +188,7 @@ class Shard(Generic[M]):
         self._end = base
         for reply in failed:  # the newest first, as they were built on each other
             if reply.outcome.undone is not None:
-                reply.outcome.undone()
+                reply.outcome.undone(error)
             if not reply.done.done():
                 reply.done.set_exception(error)
                 reply.done.exception()  # whoever asked may have gone
@@ -198,6 +197,8 @@ class Shard(Generic[M]):
 
     def set(self, name: object, delay_ms: float, operation: Callable[[], Outcome[Any]]) -> None:
         self.cancel(name)
+        if self.state is State.CLOSED:
+            return
         self._alarms[name] = self._timers.after(delay_ms, self._ring, name, operation)
 
     def cancel(self, name: object) -> None:
@@ -221,6 +222,13 @@ _ERRORS: Final = {
     ErrorCode.message_too_large: ErrorCode.unknown_server_error,
 }
 """What a failed append means to a client of the coordinator."""
+
+
+def _happened(outcome: Outcome[R], done: asyncio.Future[R]) -> None:
+    if outcome.committed is not None:
+        outcome.committed()
+    if not done.done():
+        done.set_result(outcome.reply)
 
 
 def _size(records: Any) -> int:
