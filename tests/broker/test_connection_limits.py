@@ -83,6 +83,31 @@ def test_more_are_let_in_and_too_many_are_closed_when_the_limit_changes(tmp_path
         wait_for(lambda: connections(node) == 1)
 
 
+def test_how_many_may_wait_can_be_set(tmp_path: Path) -> None:
+    with running_node(tmp_path, max_connections=1, socket_listen_backlog_size=1) as node, ExitStack() as stack:
+        assert is_served(stack.enter_context(Raw(node.port)))
+
+        def come() -> None:
+            for _ in range(5):
+                stack.enter_context(Raw(node.port, timeout=0.5))
+
+        with pytest.raises(TimeoutError):  # beyond that the system does not answer
+            come()
+
+
+def test_a_listener_gets_a_limit_of_its_own_while_the_node_runs(tmp_path: Path) -> None:
+    with running_node(tmp_path) as node, ExitStack() as stack:
+        first = stack.enter_context(Raw(node.port))
+        set_dynamically(first, listener_name_plaintext_max_connections=1)
+        assert not is_served(stack.enter_context(Raw(node.port)), within=0.3)
+
+
+def test_a_limit_of_a_listener_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"listener\.name\.plaintext\.max\.connections"):
+        with running_node(tmp_path, listener_name_plaintext_max_connections="many"):
+            pass
+
+
 def test_the_listener_between_nodes_takes_the_place_of_the_longest_idle(tmp_path: Path) -> None:
     with running_node(
         tmp_path, max_connections=2, inter_broker_listener_name="INNER",

@@ -256,3 +256,26 @@ def wait_for(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_a_log_dir_that_has_failed_is_told_and_what_was_counted_stays(tmp_path: Path) -> None:
+    dirs = [str(tmp_path / name) for name in ("one", "two")]
+    with running_node(tmp_path, log_dirs=",".join(dirs), ottla_metrics_listener="127.0.0.1:0") as node:
+        create(node.address, topic_to_create("t", 4))
+        for number in range(4):
+            produce(node, "t", 10, partition=number)
+
+        def fail() -> int:
+            (log_dir,) = (each for each in node.node.logs.dirs if each.path == dirs[1])
+            lost = len(log_dir.logs)
+            log_dir.fail(OSError("the disk is gone"))
+            return lost
+
+        lost = node.on_loop(fail)
+        wait_for(lambda: scrape(node).value("kafka_server_replicamanager_offlinereplicacount") == lost == 2)
+        found = scrape(node)
+        assert found.value("kafka_log_logmanager_offlinelogdirectorycount") == 1
+        assert [found.value("kafka_log_logmanager_logdirectoryoffline", logdirectory=path) for path in dirs] == [0, 1]
+        assert found.value(TOPIC.format("messagesin")) == 40
+        assert found.value(TOPIC.format("messagesin"), topic="t") == 20
+        assert health(node, "ready")[1]["offline_log_dirs"] == 1

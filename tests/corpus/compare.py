@@ -42,6 +42,7 @@ def compare_cases(recording: Recording, player: Player) -> Iterator[Difference]:
 
 def compare_mutations(recording: Recording, player: Player, most: int | None = None) -> Iterator[Difference]:
     """All mutations of each version, or the first ones."""
+    player.leave_sessions()
     for number in recording.versions:
         for place, body, expected in _mutations(recording, number, most):
             kafka = recording.classes[expected]

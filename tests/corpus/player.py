@@ -14,10 +14,15 @@ from types import TracebackType
 from typing import Final
 from uuid import UUID
 
+from tests.corpus.scenarios.scenario import SESSION
+
 from ottla.wire.codec import MalformedRequest, decode_request, request_header, response_body_position
 
 _REQUEST, _PING = 1001, 2002  # correlation ids
 _API_VERSIONS: Final = 18
+_FETCH: Final = 1
+_SESSION: Final = SESSION.to_bytes(4, "big")
+_SESSIONS_SINCE: Final = 7
 _RECEIVE: Final = 1 << 18
 
 
@@ -38,6 +43,8 @@ class Player:
     ids: Mapping[bytes, bytes]
     patience_s: float = 5.0
     _socket: socket.socket | None = None
+    _session: bytes | None = None
+    _follows_sessions: bool = True
     _buffer: bytes = b""
 
     def __enter__(self) -> Player:
@@ -49,6 +56,8 @@ class Player:
     def play(self, key: int, version: int, body: bytes) -> bytes | Ending:
         """The answer's body, with the corpus's ids instead of the server's."""
         body = self._with_real_ids(key, version, body)
+        if key == _FETCH and self._session is not None:
+            body = body.replace(_SESSION, self._session)
         try:
             answer = self._exchange(framed(key, version, body))
             if isinstance(answer, Ending):
@@ -63,7 +72,18 @@ class Player:
         for stand_in, real in self.ids.items():
             if real in data:
                 data = data.replace(real, stand_in)
+        if (
+            self._follows_sessions
+            and key == _FETCH
+            and version >= _SESSIONS_SINCE
+            and (opened := data[6:10]) != bytes(4)
+        ):
+            self._session = opened
         return data
+
+    def leave_sessions(self) -> None:
+        """From now on what stands for one is just a number."""
+        self._follows_sessions, self._session = False, None
 
     def _with_real_ids(self, key: int, version: int, body: bytes) -> bytes:
         """Exchanges ids only where they are read as such: elsewhere their bytes would mean another thing each time."""

@@ -58,6 +58,7 @@ def _play_all(chosen: list[Scenario], with_frames: bool) -> tuple[dict[tuple[int
                     for scenario in chosen
                     for version in scenario.versions
                 }
+                player.leave_sessions()
                 for scenario in chosen:
                     for version in scenario.versions:
                         found[scenario.key, version][1].extend(_play_mutations(player, scenario, version))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from ipaddress import ip_address
 
+from ottla.env.ports import BACKLOG
 from ottla.model.config import BrokerConfig
 from ottla.model.config.tables.broker import BROKER_CONFIGS
 from ottla.wire.connection_limits import Limits
@@ -31,7 +33,7 @@ def _of_listeners(config: BrokerConfig, names: list[str], limit: str) -> Mapping
     for name in names:
         text = texts.get(f"listener.name.{name.lower()}.{limit}")
         if text is not None:
-            value = BROKER_CONFIGS[limit].parse(text)
+            value = replace(BROKER_CONFIGS[limit], name=f"listener.name.{name.lower()}.{limit}").parse(text)
             assert isinstance(value, int)
             found[name] = value
     return found
@@ -62,3 +64,8 @@ async def _addresses(host: str) -> list[str]:
 def idle_check_ms(idle_ms: int) -> float:
     """Often enough that nobody stays for more than a tenth longer, and not more often."""
     return min(max(idle_ms / 10, 20), 30_000) if idle_ms >= 0 else 30_000
+
+
+def backlog(config: BrokerConfig) -> int:
+    """Kafka's default of 50 is for a thread that does nothing but accept; here one loop does everything."""
+    return config.socket_listen_backlog_size if config.is_set("socket.listen.backlog.size") else BACKLOG

@@ -109,8 +109,8 @@ NODE: Final[tuple[tuple[Family, Callable[[Node], float]], ...]] = (
         lambda node: sum(partition.is_leader for partition in _here(node)),
     ),
     (
-        Family("kafka_server_replicamanager_offlinereplicacount", G, "Of those, whose log has failed."),
-        lambda node: sum(partition.log.failed is not None for partition in _here(node)),
+        Family("kafka_server_replicamanager_offlinereplicacount", G, "Partitions that should be here, and cannot."),
+        lambda node: _offline(node),
     ),
     (
         Family("kafka_server_replicamanager_underreplicatedpartitions", G, "Led here, and a replica is not in sync."),
@@ -177,6 +177,9 @@ NODE: Final[tuple[tuple[Family, Callable[[Node], float]], ...]] = (
         lambda node: len(node.timers),
     ),
 )
+DIR_OFFLINE: Final = Family(
+    "kafka_log_logmanager_logdirectoryoffline", G, "1 for a log dir that has failed.", ("logdirectory",)
+)
 PURGATORY: Final = Family(
     "kafka_server_delayedoperationpurgatory_purgatorysize", G, "Requests that wait.", ("delayedoperation",)
 )
@@ -186,6 +189,15 @@ BUILD: Final = Family("ottla_build_info", G, "Always 1; which version, node and 
 
 def _here(node: Node) -> list[Partition]:
     return list(node.replicas.by_id.values())
+
+
+def _offline(node: Node) -> int:
+    node_id, here = node.config.node_id, node.replicas.by_id
+    return sum(
+        node_id in partition.replicas and (topic.id, number) not in here
+        for topic in node.image.topics.values()
+        for number, partition in topic.partitions.items()
+    )
 
 
 def _count(image: MetadataImage, wanted: Callable[[int, int], bool]) -> int:
@@ -209,6 +221,8 @@ class NodeMetrics:
             return
         for family, value in NODE:
             yield Gathered(family, _one(node, value))
+        dirs = [(labels(logdirectory=path), int(path in node.logs.offline)) for path in node.config.log_dirs]
+        yield Gathered(DIR_OFFLINE, dirs)
         yield Gathered(PURGATORY, [('{delayedoperation="Fetch"}', len(node.waiting))])
         partitions = _here(node)
         for number, (family, count) in enumerate(BY_TOPIC):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.node_metrics import Gone
 from ottla.env.breath import Breath
 from ottla.env.ports import Env
+from ottla.env.tasks import Tasks
 from ottla.log.manager import LogManager
 from ottla.metadata.delta import MetadataDelta, PartitionKey
 from ottla.metadata.image import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ottla.log.partition_log import PartitionLog
 
 _log = logging.getLogger("ottla.broker")
+_MADE_AT_ONCE: Final = 32
 
 
 class Replicas:
@@ -50,12 +52,16 @@ class Replicas:
         self.by_id: dict[tuple[object, int], Partition] = {}
         self.image: MetadataImage = EMPTY_IMAGE
         self.gone = Gone()
+        self.watchers: dict[str, Callable[[Partition], None]] = {}  # by topic: who is told of its partitions here
         self._env = env
         self._config = config
         self._node_id = config.current.node_id
         self._logs = logs
         self._waiting = waiting
         self._checkpointed = checkpointed  # high watermarks from before the start
+        self._to_make: dict[PartitionKey, None] = {}
+        self._is_making = False
+        self._tasks = Tasks(lambda error: _log.error("partitions could not be made: %s", error))
         self._last_config: tuple[str, MetadataImage, BrokerConfig, LogConfig] | None = None
         self._assign = assign  # tells where a partition lies, if the metadata says something else
 
@@ -75,6 +81,10 @@ class Replicas:
         topic = self.image.topic(name)
         if topic is None or partition not in topic.partitions:
             return ErrorCode.unknown_topic_or_partition
+        key = PartitionKey(topic.id, partition)
+        if key in self._to_make:
+            self._make(key)
+            return ErrorCode.not_leader_or_follower  # the client asks again, and finds it
         if self._node_id in topic.partitions[partition].replicas:
             return ErrorCode.kafka_storage_error  # it should be here: its log dir is offline
         return ErrorCode.not_leader_or_follower
@@ -97,9 +107,14 @@ class Replicas:
     # -- following the metadata
 
     async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Logs are made and deleted inline, and thousands take seconds: others get the loop in between."""
+        """Logs are made and deleted inline, and thousands take seconds: others get the loop in between.
+
+        Of many new ones only the first are made before whoever asked for them is told, as in Kafka; a request for one
+        of the others makes it at once.
+        """
         self.image = image
         breath = Breath(self._env.clock)
+        new = 0
         for topic in delta.deleted_topics.values():
             for number in topic.partitions:
                 self._remove(topic.id, TopicPartition(topic.name, number))
@@ -108,13 +123,42 @@ class Replicas:
             changed = image.partition(key.topic_id, key.partition)
             name = self.name_of(key.topic_id)
             if changed is not None and name is not None:
-                self._place(key.topic_id, name, key.partition, changed, is_new=_is_new(delta, key))
+                is_new = key not in self.by_id and _is_new(delta, key)
+                new += is_new
+                if new > _MADE_AT_ONCE and is_new:
+                    self._to_make[key] = None
+                    continue
+                self._place(key.topic_id, name, key.partition, changed, is_new=is_new)
                 await breath.take()
         for resource in delta.changed_configs:
             configured = image.topic(resource.name) if resource.type == ResourceType.TOPIC else None
             for number in configured.partitions if configured is not None else ():
                 if (partition := self.by_name.get((resource.name, number))) is not None:
                     partition.configure(self.log_config_of(resource.name))
+
+        if self._to_make and not self._is_making:
+            self._is_making = True
+            self._tasks.start(self._make_others(), "make partitions")
+
+    async def _make_others(self) -> None:
+        try:
+            breath = Breath(self._env.clock)
+            while self._to_make:
+                self._make(next(iter(self._to_make)))
+                await breath.take()
+        finally:
+            self._is_making = False
+
+    def _make(self, key: PartitionKey) -> None:
+        """As the metadata has it now: it may have changed since it came to be."""
+        del self._to_make[key]
+        image, name = self.image.partition(*key), self.name_of(key.topic_id)
+        if image is not None and name is not None:
+            self._place(key.topic_id, name, key.partition, image, is_new=True)
+
+    async def stop(self) -> None:
+        self._to_make.clear()
+        await self._tasks.stop()
 
     async def reconfigure(self, before: BrokerConfig, now: BrokerConfig) -> None:
         """What the brokers' configs give to topics that do not say otherwise has changed."""
@@ -175,6 +219,8 @@ class Replicas:
             if partition is not None and partition.log is log:
                 del self.by_name[key]
                 del self.by_id[partition.topic_id, key.partition]
+                self.gone.add(partition)
+                partition.lead_or_follow(Leadership(-1, partition.leader_epoch, (), ()))
                 self._waiting.touch(key)
                 told = self.image.partition(partition.topic_id, key.partition)
                 if told is not None and told.directory_of(self._node_id) != log_dir.id:
@@ -186,6 +232,9 @@ class Replicas:
         partition.listeners.append(self)
         self.by_name[key] = partition
         self.by_id[topic_id, key.partition] = partition
+        watcher = self.watchers.get(key.topic)
+        if watcher is not None:
+            watcher(partition)
         return partition
 
     def _remove(self, topic_id: UUID, key: TopicPartition) -> None:

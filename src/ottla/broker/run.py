@@ -7,11 +7,11 @@ import gc
 import json
 import logging
 import random
-import resource
 import signal
 from collections.abc import Callable
 from typing import Any
 
+from ottla.broker.file_limit import raise_file_limit, what_is_wrong_with
 from ottla.broker.node import Node
 from ottla.env import logs
 from ottla.env.clock import SystemClock
@@ -40,16 +40,9 @@ def run(config: BrokerConfig, *, on_started: Callable[[str], None]) -> None:
     A signal while the node starts stops it as soon as it has: `on_started` is then not called.
     """
     logs.set_up(str(config.get("ottla.log.format")), node_id=config.node_id)
-    _raise_file_limit()
+    raise_file_limit()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         runner.run(_serve(config, on_started))
-
-
-def _raise_file_limit() -> None:
-    """Up to what the system allows: every partition and connection takes a descriptor."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -71,6 +64,8 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
     gc.disable()  # of what a start makes little goes away again
     await node.start()
     gc.enable()
+    if (warning := what_is_wrong_with(node)) is not None:
+        _log.warning("%s", warning)
     # What was made while starting stays for good: full collections need not look at it again.
     gc.collect()
     gc.freeze()

@@ -18,6 +18,7 @@ async def as_text(gathered: Iterable[Gathered], clock: Clock) -> AsyncIterator[b
     breath = Breath(clock)
     lines: list[str] = []
     for family, rows in gathered:
+        await breath.take()
         lines.append(f"# HELP {family.name} {_one_line(family.help)}\n# TYPE {family.name} {family.kind.value}\n")
         for suffix, value in rows:
             lines.append(f"{family.name}{suffix} {value}\n")

@@ -7,10 +7,9 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from ottla.env.ports import Gate
+from ottla.env.ports import BACKLOG, Gate
 
 _log = logging.getLogger("ottla.net")
-_BACKLOG: Final = 4096  # the system may allow less
 _AT_ONCE: Final = 64  # connections accepted before others have the loop
 _OUT_OF_FILES_S: Final = 1.0
 
@@ -32,13 +31,19 @@ class TcpListener:
     """asyncio's own servers cannot rest, and tell nobody about a connection before it is made: so this one accepts."""
 
     def __init__(
-        self, factory: Callable[[], asyncio.BaseProtocol], sockets: list[socket.socket], host: str, gate: Gate
+        self,
+        factory: Callable[[], asyncio.BaseProtocol],
+        sockets: list[socket.socket],
+        host: str,
+        gate: Gate,
+        backlog: int,
     ) -> None:
         self.host = host
         self.port: int = sockets[0].getsockname()[1]
         self._factory = factory
         self._sockets = sockets
         self._gate = gate
+        self._backlog = backlog
         self._loop = asyncio.get_running_loop()
         self._resting: asyncio.TimerHandle | None = None
         self._is_reading = False
@@ -46,7 +51,7 @@ class TcpListener:
 
     async def serve(self) -> None:
         for sock in self._sockets:
-            sock.listen(_BACKLOG)
+            sock.listen(self._backlog)
         self._read()
 
     def resume(self) -> None:
@@ -115,7 +120,12 @@ class TcpListener:
 
 class TcpNetwork:
     async def listen(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, gate: Gate | None = None
+        self,
+        factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        gate: Gate | None = None,
+        backlog: int = BACKLOG,
     ) -> TcpListener:
         sockets: list[socket.socket] = []
         try:
@@ -132,7 +142,7 @@ class TcpNetwork:
             for sock in sockets:
                 sock.close()
             raise
-        return TcpListener(factory, sockets, host, gate or _Open())
+        return TcpListener(factory, sockets, host, gate or _Open(), backlog)
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int

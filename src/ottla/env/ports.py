@@ -24,6 +24,7 @@ from ottla.env.metrics import Metrics
 P = ParamSpec("P")
 T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
+BACKLOG = 4096  # how many connections may wait to be accepted; the system may allow less
 
 
 class Clock(Protocol):
@@ -106,7 +107,12 @@ class Network(Protocol):
     """TCP, in asyncio's terms: transports and (buffered) protocols."""
 
     async def listen(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, gate: Gate | None = None
+        self,
+        factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        gate: Gate | None = None,
+        backlog: int = BACKLOG,
     ) -> Listener:
         """`gate.gone` is called here only for connections that never came to be; for others their protocol does it."""
 

@@ -21,11 +21,14 @@ XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version 1, readable by version 1
 _XERIAL_BLOCK: Final = 32 * 1024
 _GZIP_WINDOW: Final = 31  # zlib's number for: gzip framing, largest window
+_LZ4_DEFAULT: Final = 9  # for which Java takes its fast compressor, and not the one with levels
+_ZSTD_DEFAULT: Final = 3
 _FIRST_CHUNK: Final = 64 * 1024
 
 
-def compress(codec: int, data: Buffer) -> bytes:
-    return _COMPRESSORS[codec](data)
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """`level` is what Kafka's compression.gzip.level, .lz4.level or .zstd.level say; None for the codec's default."""
+    return _COMPRESSORS[codec](data, level)
 
 
 def decompress(codec: int, data: Buffer, *, limit: int) -> bytes:
@@ -60,7 +63,7 @@ def _drain(read: Callable[[int], bytes], compressed_size: int, codec: Codec, lim
         chunk_size *= 2
 
 
-def _no_compression(data: Buffer) -> bytes:
+def _no_compression(data: Buffer, level: int | None) -> bytes:
     return bytes(data)
 
 
@@ -70,8 +73,8 @@ def _no_decompression(data: Buffer, limit: int) -> bytes:
     return bytes(data)
 
 
-def _gzip(data: Buffer) -> bytes:
-    return zlib.compress(data, wbits=_GZIP_WINDOW)
+def _gzip(data: Buffer, level: int | None) -> bytes:
+    return zlib.compress(data, zlib.Z_DEFAULT_COMPRESSION if level is None else level, wbits=_GZIP_WINDOW)
 
 
 def _gunzip(data: Buffer, limit: int) -> bytes:
@@ -105,7 +108,7 @@ def _snappy_library() -> Any:
     return cramjam.snappy, cramjam.DecompressionError
 
 
-def _snappy(data: Buffer) -> bytes:
+def _snappy(data: Buffer, level: int | None) -> bytes:
     library, _ = _snappy_library()
     view = memoryview(data)
     parts = [_XERIAL_HEADER]
@@ -153,10 +156,15 @@ def _lz4_library() -> Any:
     return lz4.frame
 
 
-def _lz4(data: Buffer) -> bytes:
+def _lz4(data: Buffer, level: int | None) -> bytes:
     library = _lz4_library()
     packed: bytes = library.compress(
-        data, block_size=library.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False, content_checksum=False
+        data,
+        compression_level=0 if level in (None, _LZ4_DEFAULT) else level,
+        block_size=library.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+        content_checksum=False,
     )
     return packed
 
@@ -188,8 +196,10 @@ def _zstd_library() -> Any:
     return zstandard
 
 
-def _zstd(data: Buffer) -> bytes:
-    packed: bytes = _zstd_library().ZstdCompressor(write_content_size=False).compress(data)
+def _zstd(data: Buffer, level: int | None) -> bytes:
+    library = _zstd_library()
+    level = _ZSTD_DEFAULT if level in (None, 0) else level  # 0 is zstd's own word for its default
+    packed: bytes = library.ZstdCompressor(level, write_content_size=False).compress(data)
     return packed
 
 
@@ -231,7 +241,7 @@ def _check_zstd_ends(data: memoryview, library: Any) -> None:
         raise CorruptBatch("zstd records end in the middle of a frame")
 
 
-_COMPRESSORS: Final[dict[int, Callable[[Buffer], bytes]]] = {
+_COMPRESSORS: Final[dict[int, Callable[[Buffer, int | None], bytes]]] = {
     Codec.NONE: _no_compression,
     Codec.GZIP: _gzip,
     Codec.SNAPPY: _snappy,

@@ -39,6 +39,7 @@ from ottla.record.reader import DECOMPRESSED_LIMIT, read_varint
 from ottla.record.records import BatchTooLarge, CorruptBatch
 
 UNBOUNDED_MS: Final = 2**63 - 1
+AS_PRODUCED: Final = -1
 ZSTD_SINCE: Final = 7  # the first version of Produce whose clients may send zstd (KIP-110)
 
 _SMALLEST_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
@@ -57,6 +58,9 @@ class BatchRules(NamedTuple):
     log_append_time: bool = False
     before_max_ms: int = UNBOUNDED_MS
     after_max_ms: int = 3_600_000
+    codec: int = AS_PRODUCED
+    """What batches are stored with (compression.type)."""
+    level: int | None = None
 
     @property
     def needs_walk(self) -> bool:
@@ -192,12 +196,20 @@ def walk_records(
 ) -> Walked | Rejected:
     """Checks every record of a batch that `check_produced` let through."""
     header = parse_header(batch)
+    plain = plain_records(batch, header, limit)
+    return plain if isinstance(plain, Rejected) else walk_plain(plain, header, rules, now_ms)
+
+
+def plain_records(batch: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT) -> bytes | Rejected:
     try:
-        plain = decompress(header.attributes & CODEC_MASK, memoryview(batch)[HEADER_SIZE:], limit=limit)
+        return decompress(header.codec, memoryview(batch)[HEADER_SIZE:], limit=limit)
     except BatchTooLarge as error:
         return Rejected(ErrorCode.message_too_large, str(error))
     except CorruptBatch as error:
         return Rejected(ErrorCode.unknown_server_error, str(error))
+
+
+def walk_plain(plain: bytes, header: BatchHeader, rules: BatchRules, now_ms: int) -> Walked | Rejected:
     try:
         if rules.log_append_time:
             earliest, latest = -UNBOUNDED_MS, UNBOUNDED_MS

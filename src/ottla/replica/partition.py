@@ -28,8 +28,9 @@ from ottla.log.txn_index import AbortedTxn
 from ottla.model.config.topic import LogConfig
 from ottla.model.errors import ErrorCode
 from ottla.model.names import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, TopicPartition
-from ottla.record.batch import LOG_OVERHEAD, BatchHeader, parse_header, with_log_append_time
-from ottla.record.validate import BatchRules, Rejected, Walked, check_produced, walk_records
+from ottla.record.batch import LOG_OVERHEAD, BatchHeader, Codec, parse_header, with_log_append_time
+from ottla.record.recompress import recompressed
+from ottla.record.validate import AS_PRODUCED, BatchRules, Rejected, Walked, check_produced, walk_records
 from ottla.replica.progress import Progress
 
 _log = logging.getLogger("ottla.replica")
@@ -105,6 +106,7 @@ class Partition:
         self._min_isr = 1
         self._rules = _rules(log.config)
         self._needs_walk = self._rules.needs_walk
+        self._codec = self._rules.codec
         # Appends whose records are checked in another process, and those that came after them, in order.
         self._checking: deque[_Checking] = deque()
         log.on_flushed = self._on_flushed
@@ -135,6 +137,7 @@ class Partition:
         self.log.configure(config)
         self._rules = _rules(config)
         self._needs_walk = self._rules.needs_walk
+        self._codec = self._rules.codec
         self._min_isr = min(config.min_insync_replicas, max(len(self.leadership.replicas), 1))
 
     def use_log(self, log: PartitionLog) -> None:
@@ -188,7 +191,7 @@ class Partition:
             header = check_produced(records, rules, now_ms, version)
             if isinstance(header, Rejected):
                 return self._refused(header)
-            if self._needs_walk or self._checking:
+            if self._needs_walk or self._checking or (self._codec >= 0 and self._codec != header.codec):
                 return self._append_after_walk(records, header, now_ms)
         else:
             header = parse_header(records)
@@ -236,15 +239,20 @@ class Partition:
     def _append_after_walk(
         self, records: Buffer, header: BatchHeader, now_ms: int
     ) -> Appended | asyncio.Future[Appended]:
+        changes_codec = self._codec >= 0 and self._codec != header.codec
         small = header.codec == 0 and header.size <= _INLINE_WALK_BYTES
         if small and not self._checking:
-            walked = walk_records(records, self._rules, now_ms)
-            if isinstance(walked, Rejected):
-                return self._refused(walked)
+            done = (recompressed if changes_codec else walk_records)(records, self._rules, now_ms)
+            if isinstance(done, Rejected):
+                return self._refused(done)
+            if isinstance(done, bytes):
+                records, header = done, parse_header(done)
             return self._append_checked(records, header, Origin.CLIENT, now_ms)
         copy = bytes(records)  # the buffer that it came in is used again as soon as this returns
-        check = None  # a batch that waits only for its turn
-        if self._needs_walk:
+        check: asyncio.Future[Walked | Rejected | bytes] | None = None  # a batch that waits only for its turn
+        if changes_codec:
+            check = self._env.executor.compute(recompressed, copy, self._rules, now_ms)
+        elif self._needs_walk:
             check = self._env.executor.compute(walk_records, copy, self._rules, now_ms)
         waiting = _Checking(copy, header, self.leader_epoch, self._env.loop.create_future(), check)
         self._checking.append(waiting)
@@ -260,12 +268,13 @@ class Partition:
             if not self.is_leader or waiting.leader_epoch != self.leader_epoch:
                 waiting.result.set_result(Appended(ErrorCode.not_leader_or_follower))
                 continue
-            problem = waiting.problem()
-            if problem is not None:
-                waiting.result.set_result(self._refused(problem))
+            records = waiting.checked()
+            if isinstance(records, Rejected):
+                waiting.result.set_result(self._refused(records))
                 continue
+            header = waiting.header if records is waiting.records else parse_header(records)
             now_ms = self._env.clock.now_ms()
-            waiting.result.set_result(self._append_checked(waiting.records, waiting.header, Origin.CLIENT, now_ms))
+            waiting.result.set_result(self._append_checked(records, header, Origin.CLIENT, now_ms))
 
     # -- stages
 
@@ -374,7 +383,7 @@ class _Checking:
         header: BatchHeader,
         leader_epoch: int,
         result: asyncio.Future[Appended],
-        check: asyncio.Future[Walked | Rejected] | None,
+        check: asyncio.Future[Walked | Rejected | bytes] | None,
     ) -> None:
         self.records = records
         self.header = header
@@ -382,13 +391,19 @@ class _Checking:
         self.result = result
         self.check = check
 
-    def problem(self) -> Rejected | None:
+    def checked(self) -> bytes | Rejected:
+        """The batch that is to be stored."""
         if self.check is None:
-            return None
+            return self.records
         if (error := self.check.exception()) is not None:
             return Rejected(ErrorCode.unknown_server_error, f"the records could not be checked: {error}")
-        walked = self.check.result()
-        return walked if isinstance(walked, Rejected) else None
+        result = self.check.result()
+        return self.records if isinstance(result, Walked) else result
+
+
+_CODECS: Final = {
+    "uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD,
+}  # fmt: skip
 
 
 def _rules(config: LogConfig) -> BatchRules:
@@ -398,6 +413,12 @@ def _rules(config: LogConfig) -> BatchRules:
         config.log_append_time,
         config.message_timestamp_before_max_ms,
         config.message_timestamp_after_max_ms,
+        _CODECS.get(config.compression_type, AS_PRODUCED),
+        {
+            "gzip": config.compression_gzip_level,
+            "lz4": config.compression_lz4_level,
+            "zstd": config.compression_zstd_level,
+        }.get(config.compression_type),
     )
 
 

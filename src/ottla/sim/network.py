@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextvars import Context
 from random import Random
 
-from ottla.env.ports import Gate
+from ottla.env.ports import BACKLOG, Gate
 from ottla.sim.cable import Cable, End
 from ottla.sim.incarnation import Incarnation, SimulatedCrash
 from ottla.sim.transport import Address, SimTransport, connected
@@ -59,7 +59,9 @@ class HostNetwork:
         self._network = network
         self._incarnation = incarnation
 
-    async def listen(self, factory: Factory, host: str, port: int, gate: Gate | None = None) -> SimListener:
+    async def listen(
+        self, factory: Factory, host: str, port: int, gate: Gate | None = None, backlog: int = BACKLOG
+    ) -> SimListener:
         self._check_alive()
         return self._network.listen(self._incarnation, factory, host, port, gate)
 

@@ -11,7 +11,7 @@ from typing import cast
 
 from ottla.broker.node import Node
 from ottla.env.loop_lag import LoopLag
-from ottla.env.ports import Env, Gate, Listener, Network
+from ottla.env.ports import BACKLOG, Env, Gate, Listener, Network
 from ottla.metadata import bootstrap, meta_properties
 from ottla.metadata.controller.features import LATEST_METADATA_VERSION, bootstrap_records
 from ottla.model.config import broker_config, standalone
@@ -185,9 +185,14 @@ class _Doorbell:
         self.connect = network.connect
 
     async def listen(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, gate: Gate | None = None
+        self,
+        factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        gate: Gate | None = None,
+        backlog: int = BACKLOG,
     ) -> Listener:
-        return _Door(await self._network.listen(factory, host, port, gate), self._rung)
+        return _Door(await self._network.listen(factory, host, port, gate, backlog), self._rung)
 
 
 class _Door:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tests.corpus.scenarios.scenario import (
     CONFIGURED,
     EMPTY,
+    SESSION,
     SOON,
     T0,
     TIMED,
@@ -194,8 +195,9 @@ def _fetch_cases(version: int) -> Cases:
         "a negative wait": _fetch(offset=5, min_bytes=1, max_wait=timedelta(milliseconds=-20)),
         **{f"in epoch {epoch}": _fetch(epoch=epoch) for epoch in (0, 1, -2)},
         **{f"after epoch {epoch}": _fetch(offset=5, last_epoch=epoch) for epoch in (0, 3)},
-        "a session": _fetch(session_epoch=0),
         "a session, unknown topic": _fetch("absent", topic_id=UNKNOWN_ID, session_epoch=0),
+        "a session": _fetch(session_epoch=0),
+        **{f"the session, {name}": values | {"session_id": SESSION} for name, values in _session_goes_on().items()},
         "no such session": _fetch(session_id=123456, session_epoch=1),
         "an end of no session": _fetch(session_id=123456, session_epoch=-1),
         "no session, epoch 5": _fetch(session_epoch=5),
@@ -205,6 +207,32 @@ def _fetch_cases(version: int) -> Cases:
         "a follower that nobody knows": _fetch(replica_id=9, replica_state={"replica_id": 9, "replica_epoch": 3}),
         "an old debugger": _fetch(replica_id=-2, replica_state={"replica_id": -2, "replica_epoch": -1}),
         "a cluster": _fetch(cluster_id="another"),
+    }
+
+
+def _session_goes_on() -> Cases:
+    """One after the other."""
+    forgotten = [{**by_name_and_id(TIMED), "partitions": [0]}]
+    nothing: Values = {"topics": []}
+    return {
+        "nothing new": _fetch(session_epoch=1) | nothing,
+        "another offset": _fetch(offset=2, session_epoch=2),
+        "the same again": _fetch(session_epoch=3) | nothing,
+        "at the end": _fetch(offset=5, session_epoch=4),
+        "still at the end": _fetch(session_epoch=5) | nothing,
+        "a partition more": _fetch(EMPTY, session_epoch=6),
+        "an unknown partition more": _fetch(EMPTY, partition=7, session_epoch=7),
+        "an unknown topic more": _fetch("absent", topic_id=UNKNOWN_ID, session_epoch=8),
+        "all unknown still": _fetch(session_epoch=9) | nothing,
+        "a partition less": _fetch(session_epoch=10, forgotten_topics_data=forgotten) | nothing,
+        "out of range": _fetch(offset=9, session_epoch=11),
+        "an epoch too late": _fetch(session_epoch=20) | nothing,
+        "an epoch again": _fetch(session_epoch=11) | nothing,
+        "a negative epoch": _fetch(session_epoch=-5) | nothing,
+        "after that": _fetch(session_epoch=12) | nothing,
+        "from the start": _fetch(session_epoch=0),
+        "its end": _fetch(session_epoch=-1),
+        "after its end": _fetch(session_epoch=1) | nothing,
     }
 
 

@@ -13,6 +13,9 @@ T0: Final = 1_700_000_000_000
 SOON: Final = timedelta(seconds=20)
 UNKNOWN_ID: Final = UUID(int=99)
 
+# Stands for the session that the server opened last.
+SESSION: Final = 0x5E55_10AD
+
 # Topics that all read and nobody changes.
 TIMED: Final = "timed"  # one partition, five records in two batches
 EMPTY: Final = "empty"  # two partitions, no records
