@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ottla.broker.dynamic_config import DynamicConfig
+from ottla.coordinator.group.classic.events import Event
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime
@@ -19,6 +22,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import OFFSETS_TOPIC
 
 R = TypeVar("R")
+_EVENTS: Final = 256
 
 
 class GroupCoordinator:
@@ -28,10 +32,13 @@ class GroupCoordinator:
         self._env = env
         self._config = config
         self._partitions = 0  # of the topic, once that is known
+        self.events: deque[Event] = deque(maxlen=_EVENTS)
+        """What happened to groups, the latest."""
         self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make)
 
     def _make(self, shard: Shard[GroupMachine]) -> GroupMachine:
-        return GroupMachine(shard, self._env.clock, lambda: self._config.current)
+        env = self._env
+        return GroupMachine(shard, env.clock, env.random, lambda: self._config.current, self.events.append)
 
     def start(self, image: MetadataImage) -> None:
         """As in Kafka, partitions that are added to the topic later count only after a restart."""
@@ -52,6 +59,10 @@ class GroupCoordinator:
 
     async def write(self, group_id: str, operation: Callable[[GroupMachine], Outcome[R]]) -> R:
         return await self.runtime.write(self.partition_of(group_id), operation)
+
+    def submit(self, group_id: str, operation: Callable[[GroupMachine], Outcome[R]]) -> asyncio.Future[R]:
+        """Like `write`, without a task: an answer that is ready is there at once."""
+        return self.runtime.shard(self.partition_of(group_id)).write(operation)
 
     def read(self, group_id: str, operation: Callable[[GroupMachine], R]) -> R:
         """The operation must look at what is committed only."""

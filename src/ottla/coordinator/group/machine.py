@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Final
 
-from ottla.coordinator.machine import StoredRecord
+from ottla.coordinator.group.classic.core import Limits, Surroundings
+from ottla.coordinator.group.classic.events import EventSink
+from ottla.coordinator.group.classic.groups import ClassicGroups
+from ottla.coordinator.group.classic.records import KEY_TYPE
+from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.shard import Shard
-from ottla.env.ports import Clock
+from ottla.env.ports import Clock, Randomness
 from ottla.model.config import BrokerConfig
+from ottla.model.errors import ErrorCode
 
 _TYPE: Final = Struct(">h")
 
@@ -17,16 +22,52 @@ _TYPE: Final = Struct(">h")
 class GroupMachine:
     """Sends each record to the part that it belongs to; parts know nothing of the log."""
 
-    def __init__(self, shard: Shard[GroupMachine], clock: Clock, config: Callable[[], BrokerConfig]) -> None:
+    def __init__(
+        self,
+        shard: Shard[GroupMachine],
+        clock: Clock,
+        random: Randomness,
+        config: Callable[[], BrokerConfig],
+        note: EventSink,
+    ) -> None:
         self.shard = shard
         self.clock = clock
         self.config = config
+        around = Surroundings(shard, clock.now_ms, lambda: str(random.uuid()), limits(config()), note)
+        self.classic = ClassicGroups(shard.timeline, around)
 
     def replay(self, record: StoredRecord, producer_id: int, producer_epoch: int) -> None:
         """Records of kinds that are not known here stay in the log for those who know them."""
+        (kind,) = _TYPE.unpack_from(record.key)
+        if kind == KEY_TYPE:
+            self.classic.replay(record)
 
     def end_transaction(self, producer_id: int, producer_epoch: int, *, is_commit: bool) -> None:
         """Commits of offsets within a transaction take effect with its end."""
 
-    def started(self) -> None: ...
-    def stopped(self) -> None: ...
+    def started(self) -> None:
+        self.classic.started()
+
+    def stopped(self) -> None:
+        self.classic.stopped()
+
+    # -- what concerns groups and their offsets alike
+
+    def delete(self, group_ids: Iterable[str]) -> Outcome[list[ErrorCode]]:
+        """Groups without members go with their offsets; errors in the order of the ids."""
+        errors: list[ErrorCode] = []
+        records: list[StoredRecord] = []
+        for group_id in group_ids:
+            errors.append(self.classic.check_delete(group_id))
+            if errors[-1] is ErrorCode.none:
+                records.append(self.classic.deletion(group_id))
+        return Outcome(errors, records)
+
+
+def limits(config: BrokerConfig) -> Limits:
+    return Limits(
+        initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
+        max_size=config.get_int("group.max.size"),
+        min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
+    )
