@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from ottla.broker.dynamic_config import DynamicConfig
+from ottla.coordinator.group.classic.events import Event
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime
@@ -13,12 +16,14 @@ from ottla.coordinator.shard import Shard
 from ottla.env.ports import Env
 from ottla.env.timers import TimerWheel
 from ottla.metadata.controller.requests import NewTopic
+from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import OFFSETS_TOPIC
 
 R = TypeVar("R")
+_log = logging.getLogger("ottla.group")
 
 
 class GroupCoordinator:
@@ -28,10 +33,11 @@ class GroupCoordinator:
         self._env = env
         self._config = config
         self._partitions = 0  # of the topic, once that is known
-        self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make)
+        reply_within_ms = config.current.get_int("offsets.commit.timeout.ms")
+        self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make, reply_within_ms)
 
     def _make(self, shard: Shard[GroupMachine]) -> GroupMachine:
-        return GroupMachine(shard, self._env.clock, lambda: self._config.current)
+        return GroupMachine(shard, self._env, lambda: self._config.current, _note)
 
     def start(self, image: MetadataImage) -> None:
         """As in Kafka, partitions that are added to the topic later count only after a restart."""
@@ -42,6 +48,14 @@ class GroupCoordinator:
     async def stop(self) -> None:
         await self.runtime.stop()
         self._partitions = 0
+
+    async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Offsets go with their topics."""
+        deleted = {topic.name: topic.id for topic in delta.deleted_topics.values()}
+        if deleted:
+            for shard in self.runtime.active:
+                with suppress(KafkaError):  # it does not coordinate now; what it keeps will expire
+                    shard.write(lambda machine: machine.sweep.forget_topics(deleted))
 
     # -- asking
 
@@ -56,6 +70,10 @@ class GroupCoordinator:
     def read(self, group_id: str, operation: Callable[[GroupMachine], R]) -> R:
         """The operation must look at what is committed only."""
         return self.runtime.read(self.partition_of(group_id), operation)
+
+
+def _note(event: Event) -> None:
+    _log.info("%s", event)
 
 
 def group_hash(group_id: str) -> int:
