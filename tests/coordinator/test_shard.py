@@ -185,6 +185,24 @@ def test_a_reply_waits_for_the_flush_where_the_topic_asks_for_one(machine: Machi
     tell(machine, story, flush_messages=1)
 
 
+def test_who_waits_too_long_is_told_so_and_it_may_come_to_be_nevertheless(machine: Machine) -> None:
+    async def story(told: Story) -> None:
+        cast(SimExecutor, told.machine.env.executor).longest_s = 1000
+        early = told.add(b"a")
+        await asyncio.sleep(2)
+        late = told.add(b"a")
+        began = asyncio.get_running_loop().time()
+        assert codes(await asyncio.gather(early, return_exceptions=True)) == [ErrorCode.coordinator_not_available]
+        assert 2.9 < asyncio.get_running_loop().time() - began < 3.1
+        assert codes(await asyncio.gather(late, return_exceptions=True)) == [ErrorCode.coordinator_not_available]
+        assert 4.9 < asyncio.get_running_loop().time() - began < 5.1
+        assert told.committed(b"a") is None
+        await asyncio.sleep(5000)
+        assert told.committed(b"a") == 2
+
+    tell(machine, story, flush_messages=1)
+
+
 def test_a_disk_that_fails_undoes_all_that_was_decided_since(machine: Machine) -> None:
     async def story(told: Story) -> None:
         await told.add(b"a")

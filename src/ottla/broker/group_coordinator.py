@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from ottla.broker.dynamic_config import DynamicConfig
@@ -16,6 +17,7 @@ from ottla.coordinator.shard import Shard
 from ottla.env.ports import Env
 from ottla.env.timers import TimerWheel
 from ottla.metadata.controller.requests import NewTopic
+from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError
@@ -34,11 +36,11 @@ class GroupCoordinator:
         self._partitions = 0  # of the topic, once that is known
         self.events: deque[Event] = deque(maxlen=_EVENTS)
         """What happened to groups, the latest."""
-        self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make)
+        reply_within_ms = config.current.get_int("offsets.commit.timeout.ms")
+        self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make, reply_within_ms)
 
     def _make(self, shard: Shard[GroupMachine]) -> GroupMachine:
-        env = self._env
-        return GroupMachine(shard, env.clock, env.random, lambda: self._config.current, self.events.append)
+        return GroupMachine(shard, self._env, lambda: self._config.current, self.events.append)
 
     def start(self, image: MetadataImage) -> None:
         """As in Kafka, partitions that are added to the topic later count only after a restart."""
@@ -49,6 +51,14 @@ class GroupCoordinator:
     async def stop(self) -> None:
         await self.runtime.stop()
         self._partitions = 0
+
+    async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Offsets go with their topics."""
+        deleted = {topic.name: topic.id for topic in delta.deleted_topics.values()}
+        if deleted:
+            for shard in self.runtime.active:
+                with suppress(KafkaError):  # it does not coordinate now; what it keeps will expire
+                    shard.write(lambda machine: machine.sweep.forget_topics(deleted))
 
     # -- asking
 

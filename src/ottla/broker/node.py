@@ -153,6 +153,7 @@ class Node:
         await self._controller.subscribe(self.replicas.publish)
         await self._controller.subscribe(self.telemetry.publish)
         self.groups.start(self.image)
+        await self._controller.subscribe(self.groups.publish)
         await self.directories.settle()
         if self.failed.done():
             self.failed.result()

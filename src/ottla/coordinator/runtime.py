@@ -23,10 +23,13 @@ _log = logging.getLogger("ottla.coordinator")
 class Runtime(Generic[M]):
     """Listens to the partitions of its topic: leading one means to coordinate what is in it."""
 
-    def __init__(self, env: Env, timers: TimerWheel, make: Callable[[Shard[M]], M]) -> None:
+    def __init__(
+        self, env: Env, timers: TimerWheel, make: Callable[[Shard[M]], M], reply_within_ms: int = 5000
+    ) -> None:
         self._env = env
         self._timers = timers
         self._make = make
+        self._reply_within_ms = reply_within_ms
         self._shards: dict[int, Shard[M]] = {}
         self._tasks = Tasks(lambda error: _log.error("a coordinator could not be loaded: %s", error, exc_info=error))
 
@@ -69,7 +72,7 @@ class Runtime(Generic[M]):
             shard.committed(offset)
 
     def _elect(self, partition: Partition) -> None:
-        shard = Shard(self._env, self._timers, partition, self._make, self._call_soon)
+        shard = Shard(self._env, self._timers, partition, self._make, self._call_soon, self._reply_within_ms)
         self._shards[partition.key.partition] = shard
         self._tasks.start(self._load(shard), f"load {partition.key}")
 

@@ -46,6 +46,7 @@ class _Reply(NamedTuple):
     after: int  # the offset that must be committed before
     outcome: Outcome[Any]
     done: asyncio.Future[Any]
+    due: float  # by the loop's clock
 
 
 class Shard(Generic[M]):
@@ -56,6 +57,7 @@ class Shard(Generic[M]):
         partition: Partition,
         make: Callable[[Shard[M]], M],
         call_soon: Callable[[Callable[[], None]], object],
+        reply_within_ms: int,
     ) -> None:
         self.timeline = Timeline()
         self.partition = partition
@@ -71,6 +73,8 @@ class Shard(Generic[M]):
         self._batch_base = 0
         self._append_is_due = False
         self._waiting: deque[_Reply] = deque()
+        self._reply_within_ms = reply_within_ms
+        self._deadline: Timer | None = None
         self._alarms: dict[object, Timer] = {}
 
     # -- its life
@@ -95,6 +99,8 @@ class Shard(Generic[M]):
         for alarm in self._alarms.values():
             alarm.cancel()
         self._alarms.clear()
+        if self._deadline is not None:
+            self._deadline.cancel()
         self._fail(
             self._batch_base, KafkaError(ErrorCode.not_coordinator, "the coordinator has moved"), everything=True
         )
@@ -138,8 +144,23 @@ class Shard(Generic[M]):
         if self._end <= self.partition.high_watermark and not self._waiting:
             _happened(outcome, done)
         else:
-            self._waiting.append(_Reply(self._end, outcome, done))
+            due = self._env.loop.time() + self._reply_within_ms / 1000
+            self._waiting.append(_Reply(self._end, outcome, done, due))
+            if self._deadline is None:  # one for all that wait, set anew when it is reached
+                self._deadline = self._timers.after(self._reply_within_ms, self._give_up)
         return done
+
+    def _give_up(self) -> None:
+        """Whoever has waited too long is told so. What was decided may still come to be, and be undone if not."""
+        self._deadline = None
+        now = self._env.loop.time()
+        for reply in self._waiting:
+            if reply.due > now:
+                self._deadline = self._timers.after((reply.due - now) * 1000, self._give_up)
+                break
+            if not reply.done.done():
+                reply.done.set_exception(KafkaError(ErrorCode.coordinator_not_available, "not committed in time"))
+                reply.done.exception()
 
     def _make_room(self, records: Any) -> None:
         """A batch has to fit into the topic's `max.message.bytes`; one outcome's records are never divided."""

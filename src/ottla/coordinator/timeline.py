@@ -95,6 +95,11 @@ class TimelineDict(Generic[K, V]):
             if before[0] is not _NOTHING:
                 yield key, cast(V, before[0])
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that is so now is so for good."""
+        return not self._before
+
     # -- for the timeline
 
     def _keep(self, key: K) -> None:

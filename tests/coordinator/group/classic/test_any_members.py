@@ -248,6 +248,7 @@ def share_out(member_ids: list[str]) -> dict[str, bytes]:
     return {member_id: bytes(numbers) for member_id, numbers in shares.items()}
 
 
+DURATIONS = [1, 500, INITIAL_MS, INITIAL_MS, SESSION_MS // 2, SESSION_MS, REBALANCE_MS]
 STEPS: Sequence[tuple[int, Callable[[AnyMembers, Random], None]]] = [
     (40, lambda story, random: story.step(random.randrange(5))),
     (6, lambda story, random: story.crash(random.randrange(5))),
@@ -260,7 +261,6 @@ STEPS: Sequence[tuple[int, Callable[[AnyMembers, Random], None]]] = [
     (8, lambda story, random: story.storing_ends(fails=random.random() < 0.4)),
     (3, lambda story, random: story.restart()),
 ]
-DURATIONS = [1, 500, INITIAL_MS, INITIAL_MS, SESSION_MS // 2, SESSION_MS, REBALANCE_MS]
 
 
 @pytest.mark.parametrize("first", range(0, 400, 20))

@@ -95,6 +95,9 @@ class ClassicGroups:
     def get(self, group_id: str) -> ClassicGroup | None:
         return self._core.groups.get(group_id)
 
+    def ids(self) -> list[str]:
+        return list(self._core.groups)
+
     def check_commit(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int, *, transactional: bool = False
     ) -> ErrorCode:
