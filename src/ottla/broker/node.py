@@ -21,6 +21,7 @@ from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.group_coordinator import GroupCoordinator, offsets_topic
 from ottla.broker.known_partitions import KnownPartitions
 from ottla.broker.log_dirs import OpenedDirs, open_log_dirs
 from ottla.broker.moves import Moves
@@ -45,7 +46,7 @@ from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.metadata.local_controller import LocalController
 from ottla.model.config import BrokerConfig, LogConfig, log_config
 from ottla.model.errors import KafkaError, OttlaError
-from ottla.model.names import TopicPartition
+from ottla.model.names import OFFSETS_TOPIC, TopicPartition
 from ottla.raft.metadata_log import MetadataLog
 from ottla.raft.node import RaftNode
 from ottla.replica.waiting import WaitingRoom
@@ -94,6 +95,7 @@ class Node:
     replicas: Replicas
     directories: Directories
     moves: Moves
+    groups: GroupCoordinator
     raft: RaftNode
     _controller: LocalController
     _metadata_log: MetadataLog
@@ -150,6 +152,8 @@ class Node:
         self._open_logs(opened)
         await self._controller.subscribe(self.replicas.publish)
         await self._controller.subscribe(self.telemetry.publish)
+        self.groups.start(self.image)
+        await self._controller.subscribe(self.groups.publish)
         await self.directories.settle()
         if self.failed.done():
             self.failed.result()
@@ -181,7 +185,7 @@ class Node:
         records = bootstrap.load(env.disk, config.metadata_log_dir) or bootstrap_records()
         self.controller = self._controller = LocalController(env, raft, settings, records)
         self.producer_ids = ProducerIds(self.controller, config.node_id, lambda: self.broker_epoch)
-        self.auto_create = AutoCreate(self.controller)
+        self.auto_create = AutoCreate(self.controller, {OFFSETS_TOPIC: lambda: offsets_topic(self.config)})
         self.directories = Directories(self.controller, config.node_id, lambda: self.broker_epoch)
         await self._controller.start()
         await self._controller.subscribe(self.dynamic_config.publish)
@@ -219,6 +223,8 @@ class Node:
         self.replicas = Replicas(
             self.env, self.dynamic_config, self.logs, self.waiting, checkpointed, self.directories.assign
         )
+        self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config)
+        self.replicas.watchers[OFFSETS_TOPIC] = self.groups.runtime.watch
         self.dynamic_config.on_change(self.replicas.reconfigure)
         self.dynamic_config.on_change(lambda _, now: self.logs.expire_producers_after(now.producer_id_expiration_ms))
         self.dynamic_config.on_change(lambda _, now: self._cordon(now))
@@ -315,6 +321,7 @@ class Node:
         for connection in list(self._connections.connections):
             connection.close()
         await self.dispatcher.stop()
+        await self.groups.stop()
         await self.auto_create.stop()
         await self.replicas.stop()
         await self.moves.stop()

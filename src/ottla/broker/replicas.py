@@ -55,6 +55,7 @@ class Replicas:
         self.by_id: dict[tuple[object, int], Partition] = {}
         self.image: MetadataImage = EMPTY_IMAGE
         self.gone = Gone()
+        self.watchers: dict[str, Callable[[Partition], None]] = {}  # by topic: who is told of its partitions here
         self._env = env
         self._config = config
         self._node_id = config.current.node_id
@@ -223,6 +224,7 @@ class Replicas:
                 del self.by_name[key]
                 del self.by_id[partition.topic_id, key.partition]
                 self.gone.add(partition)
+                partition.lead_or_follow(Leadership(-1, partition.leader_epoch, (), ()))
                 self._waiting.touch(key)
                 told = self.image.partition(partition.topic_id, key.partition)
                 if told is not None and told.directory_of(self._node_id) != log_dir.id:
@@ -234,6 +236,9 @@ class Replicas:
         partition.listeners.append(self)
         self.by_name[key] = partition
         self.by_id[topic_id, key.partition] = partition
+        watcher = self.watchers.get(key.topic)
+        if watcher is not None:
+            watcher(partition)
         return partition
 
     def _remove(self, topic_id: UUID, key: TopicPartition) -> None:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker.apis import asking
 from tests.broker.apis.asking import FIND_COORDINATOR, ask
 
 from ottla.model.errors import ErrorCode
+from ottla.testing.node import running_node
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 SHARE_PARTITION = "group:AAAAAAAAAAAAAAAAAAAAAQ:0"
@@ -15,10 +19,53 @@ def find(address: str, version: int, key_type: int, *keys: str) -> Any:
     return ask(address, FIND_COORDINATOR, version, key=keys[0], key_type=key_type, coordinator_keys=keys)
 
 
-@pytest.mark.parametrize("version", [0, 1, 3])
-@pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
-def test_there_is_no_coordinator_yet(address: str, version: int, key_type: int) -> None:
-    answer = find(address, version, key_type, "key")
+@pytest.mark.parametrize("version", range(7))
+def test_a_groups_coordinator_is_found_once_its_topic_is_there(address: str, version: int) -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        answer = find(address, version, GROUP, "key")
+        (row,) = answer.coordinators if version >= 4 else [answer]
+        if row.error_code is ErrorCode.none:
+            break
+        assert row.error_code is ErrorCode.coordinator_not_available
+        assert (row.node_id, row.host, row.port) == (-1, "", -1)
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+    assert f"{row.host}:{row.port}" == address
+    assert row.node_id == 1
+
+
+def test_its_topic_is_as_kafka_has_it(address: str) -> None:
+    find(address, 6, GROUP, "key")
+    deadline = time.monotonic() + 10
+    while (topic := asking.metadata(address, "__consumer_offsets").topics[0]).error_code is not ErrorCode.none:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    resources = [{"resource_type": 2, "resource_name": "__consumer_offsets", "configuration_keys": None}]
+    (described,) = ask(
+        address, asking.DESCRIBE_CONFIGS, 4, resources=resources, include_synonyms=False, include_documentation=False
+    ).results
+
+    assert topic.is_internal
+    assert len(topic.partitions) == 50
+    own = {row.name: row.value for row in described.configs if row.config_source == 1}
+    assert own == {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+
+
+def test_without_enough_brokers_there_is_no_topic_and_no_coordinator(tmp_path: Path) -> None:
+    with running_node(tmp_path, offsets_topic_replication_factor=3) as lonely:
+        codes = []
+        for _ in range(3):
+            codes.append(find(lonely.address, 6, GROUP, "key").coordinators[0].error_code)
+            time.sleep(0.05)
+
+    assert codes == [ErrorCode.coordinator_not_available] * 3
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_transactions_have_no_coordinator_yet(address: str, version: int) -> None:
+    answer = find(address, version, TRANSACTION, "key")
 
     assert (answer.error_code, answer.node_id) == (ErrorCode.coordinator_not_available, -1)
 

@@ -1,18 +1,20 @@
 """FindCoordinator (key 10): which broker coordinates a group, a transactional id or a share partition.
 
 Versions: 1 adds transactional ids, 3 is flexible, 4 asks for many keys at once (KIP-699), 6 adds share partitions
-(KIP-932). There are no coordinators yet, so every valid question is answered with COORDINATOR_NOT_AVAILABLE. The API is
-there all the same: librdkafka takes its absence for a broker too old for lz4.
+(KIP-932). A group's coordinator is the leader of its partition of `__consumer_offsets`; the first who asks has that
+topic created, and is told to ask again. Transactions and share partitions have no coordinator yet.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from ottla.broker.brokers import NO_BROKER
 from ottla.broker.context import Api, Context
 from ottla.metadata.meta_properties import parse_uuid
-from ottla.model.errors import ErrorCode
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.names import OFFSETS_TOPIC
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 
 _GROUP: Final = 0
@@ -26,24 +28,37 @@ _MESSAGES: Final = {
 }
 
 
+class _Found(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+
+
+_NOBODY: Final = _Found(NO_BROKER, "", -1)
+
+
 def handle(context: Context, request: Any) -> Any:
     key_type = request.key_type if context.version >= 1 else _GROUP
     if context.version < _MANY_KEYS:
-        code = _find(context, key_type, request.key)
-        return context.respond(throttle_time=timedelta(0), **_nobody(code))
-    coordinators = [{"key": key, **_nobody(_find(context, key_type, key))} for key in request.coordinator_keys]
+        return context.respond(throttle_time=timedelta(0), **_answer(context, key_type, request.key))
+    coordinators = [{"key": key, **_answer(context, key_type, key)} for key in request.coordinator_keys]
     return context.respond(throttle_time=timedelta(0), coordinators=coordinators)
 
 
-def _nobody(code: ErrorCode) -> dict[str, Any]:
-    return {"error_code": code, "error_message": _MESSAGES.get(code, ""), "node_id": -1, "host": "", "port": -1}
+def _answer(context: Context, key_type: int, key: str) -> dict[str, Any]:
+    found = _find(context, key_type, key)
+    code = ErrorCode.none
+    if isinstance(found, ErrorCode):
+        code, found = found, _NOBODY
+    return {"error_code": code, "error_message": _MESSAGES.get(code, ""), **found._asdict()}
 
 
-def _find(context: Context, key_type: int, key: str) -> ErrorCode:
+def _find(context: Context, key_type: int, key: str) -> _Found | ErrorCode:
     if key_type == _GROUP:
         if not context.allowed(Operation.DESCRIBE, Resource.GROUP, key):
             return ErrorCode.group_authorization_failed
-    elif key_type == _TRANSACTION:
+        return _group_coordinator(context, key)
+    if key_type == _TRANSACTION:
         if not context.allowed(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key):
             return ErrorCode.transactional_id_authorization_failed
     elif key_type == _SHARE and context.version >= _SHARE_PARTITIONS:
@@ -54,6 +69,23 @@ def _find(context: Context, key_type: int, key: str) -> ErrorCode:
     else:
         return ErrorCode.invalid_request
     return ErrorCode.coordinator_not_available
+
+
+def _group_coordinator(context: Context, group_id: str) -> _Found | ErrorCode:
+    image = context.node.image
+    topic = image.topic(OFFSETS_TOPIC)
+    if topic is None:
+        context.node.auto_create.start([OFFSETS_TOPIC])
+        return ErrorCode.coordinator_not_available
+    try:
+        partition = topic.partitions.get(context.node.groups.partition_of(group_id))
+    except KafkaError as error:
+        return error.code
+    leader = image.brokers.get(partition.leader) if partition is not None else None
+    endpoint = leader.endpoint(context.listener) if leader is not None and not leader.fenced else None
+    if leader is None or endpoint is None:
+        return ErrorCode.coordinator_not_available
+    return _Found(leader.id, endpoint.host, endpoint.port)
 
 
 def _is_share_partition(key: str) -> bool:

@@ -1,0 +1,128 @@
+"""OffsetCommit (key 8): how far a group has come, kept for it.
+
+Versions: 2 is the oldest, 2 to 4 let a client set how long offsets are kept, 6 adds the leader epoch, 7 the instance
+(KIP-345), 8 is flexible, 9 tells GROUP_ID_NOT_FOUND and is for members of both protocols, 10 names topics by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from ottla.broker.context import Api, Context
+from ottla.coordinator.group.offsets import Commit, Member
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.security.authorizer import Operation, Resource
+
+_OWN_RETENTION: Final = 4  # the last version in which a client can say how long
+_INSTANCES: Final = 7
+_BY_ID: Final = 10
+_LEADER_EPOCHS: Final = 6
+_ONE_MS: Final = timedelta(milliseconds=1)
+_Name = UUID | str | None
+
+
+class _Place(NamedTuple):
+    """Where in the request a commit stands."""
+
+    row: int
+    topic: _Name
+    partition: int
+
+
+def handle(context: Context, request: Any) -> Any | Coroutine[Any, Any, Any]:
+    if not context.allowed(Operation.READ, Resource.GROUP, request.group_id):
+        return _refuse_all(context, request, ErrorCode.group_authorization_failed)
+    answer = _Answer(context)
+    commits: list[Commit] = []
+    places: list[_Place] = []
+    for index, topic in enumerate(request.topics):
+        _sort_out(context, index, topic, answer, commits, places)
+    return answer.build() if not commits else _commit(context, request, commits, places, answer)
+
+
+def _sort_out(
+    context: Context, index: int, topic: Any, answer: _Answer, commits: list[Commit], places: list[_Place]
+) -> None:
+    """What can be committed goes to the commits, what cannot into the answer."""
+    image = context.node.image
+    named = topic.topic_id if context.version >= _BY_ID else topic.name
+    known = image.topics.get(named) if context.version >= _BY_ID else image.topic(named)
+    if known is None and context.version >= _BY_ID:
+        answer.add(named, topic.partitions, ErrorCode.unknown_topic_id)
+    elif not context.allowed(Operation.READ, Resource.TOPIC, known.name if known is not None else named):
+        answer.add(named, topic.partitions, ErrorCode.topic_authorization_failed)
+    elif known is None:
+        answer.add(named, topic.partitions, ErrorCode.unknown_topic_or_partition)
+    else:
+        epochs = context.version >= _LEADER_EPOCHS
+        for row in topic.partitions:
+            number = row.partition_index
+            if number not in known.partitions:
+                answer.add(named, (row,), ErrorCode.unknown_topic_or_partition)
+                continue
+            epoch = row.committed_leader_epoch if epochs else -1
+            commits.append(
+                Commit(known.name, number, row.committed_offset, epoch, row.committed_metadata, known.id)
+            )  # fmt: skip
+            places.append(_Place(index, named, number))
+
+
+async def _commit(
+    context: Context, request: Any, commits: list[Commit], places: list[_Place], answer: _Answer
+) -> Any:  # fmt: skip
+    instance_id = request.group_instance_id if context.version >= _INSTANCES else None
+    member = Member(request.group_id, request.member_id, instance_id, request.generation_id_or_member_epoch)
+    retention_ms = request.retention_time // _ONE_MS if context.version <= _OWN_RETENTION else -1
+    try:
+        result = await context.node.groups.write(
+            request.group_id,
+            lambda machine: machine.offsets.commit(
+                member, commits, context.version, None if retention_ms == -1 else retention_ms
+            ),
+        )
+    except KafkaError as error:
+        result = error.code
+    codes = [result] * len(commits) if isinstance(result, ErrorCode) else result
+    answer.add_committed(places, codes)
+    return answer.build()
+
+
+def _refuse_all(context: Context, request: Any, code: ErrorCode) -> Any:
+    answer = _Answer(context)
+    for topic in request.topics:
+        answer.add(topic.topic_id if context.version >= _BY_ID else topic.name, topic.partitions, code)
+    return answer.build()
+
+
+class _Answer:
+    """Partitions by topic; those that are refused come first, as in Kafka's answers.
+
+    A topic that the request names twice comes twice, unless something was refused.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._topics: dict[tuple[int, _Name], list[dict[str, Any]]] = {}
+
+    def add(self, named: _Name, rows: Any, code: ErrorCode) -> None:
+        for row in rows:
+            self._put(0, named, row.partition_index, code)
+
+    def add_committed(self, places: list[_Place], codes: list[ErrorCode]) -> None:
+        apart = not self._topics
+        for (index, named, partition), code in zip(places, codes, strict=True):
+            self._put(index if apart else 0, named, partition, code)
+
+    def _put(self, index: int, named: _Name, partition: int, code: ErrorCode) -> None:
+        self._topics.setdefault((index, named), []).append({"partition_index": partition, "error_code": code})
+
+    def build(self) -> Any:
+        name = "topic_id" if self._context.version >= _BY_ID else "name"
+        topics = [{name: named, "partitions": rows} for (_, named), rows in self._topics.items()]
+        return self._context.respond(throttle_time=timedelta(0), topics=topics)
+
+
+API: Final = Api(8, "OffsetCommit", oldest=2, newest=10, handle=handle)

@@ -1,0 +1,145 @@
+"""OffsetFetch (key 9): how far groups have come.
+
+Versions: 1 is the oldest, with errors by partition only; 2 can ask for all partitions of a group, 5 tells leader
+epochs, 6 is flexible, 7 can insist on stable offsets (KIP-447), 8 asks for many groups (KIP-709), 9 says which member
+of the consumer protocol asks, 10 names topics by id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from ottla.broker.context import Api, Context
+from ottla.coordinator.group.machine import GroupMachine
+from ottla.coordinator.group.offsets import Fetched, Wanted
+from ottla.coordinator.machine import Outcome
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.security.authorizer import Operation, Resource
+
+_ERROR_OF_GROUP: Final = 2
+_STABLE: Final = 7
+_MANY_GROUPS: Final = 8
+_BY_ID: Final = 10
+_Answer = dict[str, Any]
+
+
+def handle(context: Context, request: Any) -> Any | Coroutine[Any, Any, Any]:
+    groups = request.groups if context.version >= _MANY_GROUPS else (request,)
+    if context.version >= _STABLE and request.require_stable:
+        return _when_stable(context, groups)
+    return _respond(context, [_fetch_now(context, group) for group in groups])
+
+
+def _respond(context: Context, answers: Sequence[_Answer]) -> Any:
+    if context.version >= _MANY_GROUPS:
+        return context.respond(throttle_time=timedelta(0), groups=answers)
+    return context.respond(throttle_time=timedelta(0), **answers[0])
+
+
+def _fetch_now(context: Context, group: Any) -> _Answer:
+    """From what is committed."""
+    question = _Question(context, group)
+    if not question.is_allowed:
+        return question.refuse(ErrorCode.group_authorization_failed)
+    try:
+        return context.node.groups.read(group.group_id, lambda machine: question.answer(machine, stable=False))
+    except KafkaError as error:
+        return question.refuse(error.code)
+
+
+async def _when_stable(context: Context, groups: Sequence[Any]) -> Any:
+    """From all that is there; the answer waits until it is committed."""
+
+    async def fetch(group: Any) -> _Answer:
+        question = _Question(context, group)
+        if not question.is_allowed:
+            return question.refuse(ErrorCode.group_authorization_failed)
+        try:
+            return await context.node.groups.write(
+                group.group_id, lambda machine: Outcome(question.answer(machine, stable=True))
+            )
+        except KafkaError as error:
+            return question.refuse(error.code)
+
+    return _respond(context, await asyncio.gather(*map(fetch, groups)))
+
+
+class _Question:
+    """What is asked of one group."""
+
+    def __init__(self, context: Context, group: Any) -> None:
+        self._context = context
+        self._group = group
+        self._by_id = context.version >= _BY_ID
+
+    @property
+    def is_allowed(self) -> bool:
+        return self._context.allowed(Operation.DESCRIBE, Resource.GROUP, self._group.group_id)
+
+    def refuse(self, code: ErrorCode) -> _Answer:
+        topics = []
+        if self._context.version < _ERROR_OF_GROUP:
+            topics = [self._nothing(topic, code) for topic in self._group.topics]
+        return {"group_id": self._group.group_id, "error_code": code, "topics": topics}
+
+    def answer(self, machine: GroupMachine, *, stable: bool) -> _Answer:
+        topics = self._all(machine, stable) if self._group.topics is None else self._some(machine, stable)
+        return {"group_id": self._group.group_id, "error_code": ErrorCode.none, "topics": topics}
+
+    def _all(self, machine: GroupMachine, stable: bool) -> list[_Answer]:
+        """Topics that the asker may not see are left out, and in versions with ids those that have none any more."""
+        topics = []
+        for name, rows in machine.offsets.fetch_all(self._group.group_id, stable=stable).items():
+            topic_id = self._context.node.image.topic_ids.get(name)
+            if self._may_see(name) and (topic_id is not None or not self._by_id):
+                topics.append(_topic(name, topic_id, rows))
+        return topics
+
+    def _some(self, machine: GroupMachine, stable: bool) -> list[_Answer]:
+        wanted: list[Wanted] = []
+        refused: list[_Answer] = []
+        for topic in self._group.topics:
+            name = self._name_of(topic)
+            if name is None:
+                refused.append(self._nothing(topic, ErrorCode.unknown_topic_id))
+            elif not self._may_see(name):
+                refused.append(self._nothing(topic, ErrorCode.topic_authorization_failed))
+            else:
+                wanted.append(Wanted(name, topic.partition_indexes, topic.topic_id if self._by_id else None))
+        found = machine.offsets.fetch(self._group.group_id, wanted, stable=stable)
+        answered = [_topic(topic.topic, topic.topic_id, rows) for topic, rows in zip(wanted, found, strict=True)]
+        return answered + refused
+
+    def _may_see(self, topic: str) -> bool:
+        return self._context.allowed(Operation.DESCRIBE, Resource.TOPIC, topic)
+
+    def _name_of(self, topic: Any) -> str | None:
+        if not self._by_id:
+            return str(topic.name)
+        known = self._context.node.image.topics.get(topic.topic_id)
+        return known.name if known is not None else None
+
+    def _nothing(self, topic: Any, code: ErrorCode) -> _Answer:
+        rows = [Fetched(partition, code=code) for partition in topic.partition_indexes]
+        return _topic("", topic.topic_id, rows) if self._by_id else _topic(topic.name, None, rows)
+
+
+def _topic(name: str, topic_id: UUID | None, rows: list[Fetched]) -> _Answer:
+    partitions = [
+        {
+            "partition_index": row.partition,
+            "committed_offset": row.offset,
+            "committed_leader_epoch": row.leader_epoch,
+            "metadata": row.metadata,
+            "error_code": row.code,
+        }
+        for row in rows
+    ]
+    return {"name": name, "topic_id": topic_id, "partitions": partitions}
+
+
+API: Final = Api(9, "OffsetFetch", oldest=1, newest=10, handle=handle)

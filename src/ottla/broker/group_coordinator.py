@@ -1,0 +1,104 @@
+"""The group coordinator of this node: which partition of `__consumer_offsets` a group lives in, and who asks it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from ottla.broker.dynamic_config import DynamicConfig
+from ottla.coordinator.group.classic.events import Event
+from ottla.coordinator.group.machine import GroupMachine
+from ottla.coordinator.machine import Outcome
+from ottla.coordinator.runtime import Runtime
+from ottla.coordinator.shard import Shard
+from ottla.env.ports import Env
+from ottla.env.timers import TimerWheel
+from ottla.metadata.controller.requests import NewTopic
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.model.config import BrokerConfig
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.names import OFFSETS_TOPIC
+
+R = TypeVar("R")
+_EVENTS: Final = 256
+
+
+class GroupCoordinator:
+    """Asked with a group's id; KafkaError with what Kafka tells a client that came too early or to the wrong node."""
+
+    def __init__(self, env: Env, timers: TimerWheel, config: DynamicConfig) -> None:
+        self._env = env
+        self._config = config
+        self._partitions = 0  # of the topic, once that is known
+        self.events: deque[Event] = deque(maxlen=_EVENTS)
+        """What happened to groups, the latest."""
+        reply_within_ms = config.current.get_int("offsets.commit.timeout.ms")
+        self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make, reply_within_ms)
+
+    def _make(self, shard: Shard[GroupMachine]) -> GroupMachine:
+        return GroupMachine(shard, self._env, lambda: self._config.current, self.events.append)
+
+    def start(self, image: MetadataImage) -> None:
+        """As in Kafka, partitions that are added to the topic later count only after a restart."""
+        topic = image.topic(OFFSETS_TOPIC)
+        configured = self._config.current.get_int("offsets.topic.num.partitions")
+        self._partitions = len(topic.partitions) if topic is not None else configured
+
+    async def stop(self) -> None:
+        await self.runtime.stop()
+        self._partitions = 0
+
+    async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Offsets go with their topics."""
+        deleted = {topic.name: topic.id for topic in delta.deleted_topics.values()}
+        if deleted:
+            for shard in self.runtime.active:
+                with suppress(KafkaError):  # it does not coordinate now; what it keeps will expire
+                    shard.write(lambda machine: machine.sweep.forget_topics(deleted))
+
+    # -- asking
+
+    def partition_of(self, group_id: str) -> int:
+        if self._partitions == 0:
+            raise KafkaError(ErrorCode.coordinator_not_available, "the group coordinator does not run")
+        return group_hash(group_id) % self._partitions
+
+    async def write(self, group_id: str, operation: Callable[[GroupMachine], Outcome[R]]) -> R:
+        return await self.runtime.write(self.partition_of(group_id), operation)
+
+    def submit(self, group_id: str, operation: Callable[[GroupMachine], Outcome[R]]) -> asyncio.Future[R]:
+        """Like `write`, without a task: an answer that is ready is there at once."""
+        return self.runtime.shard(self.partition_of(group_id)).write(operation)
+
+    def read(self, group_id: str, operation: Callable[[GroupMachine], R]) -> R:
+        """The operation must look at what is committed only."""
+        return self.runtime.read(self.partition_of(group_id), operation)
+
+
+def group_hash(group_id: str) -> int:
+    """Java's String.hashCode over UTF-16 units, without its sign; of the smallest number, 0."""
+    value = 0
+    encoded = group_id.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
+        value = (value * 31 + (high << 8 | low)) & 0xFFFF_FFFF
+    if value >= 0x8000_0000:
+        value = 0x1_0000_0000 - value
+    return value & 0x7FFF_FFFF
+
+
+def offsets_topic(config: BrokerConfig) -> NewTopic:
+    """The topic as it is created when the first group looks for its coordinator."""
+    return NewTopic(
+        OFFSETS_TOPIC,
+        config.get_int("offsets.topic.num.partitions"),
+        config.get_int("offsets.topic.replication.factor"),
+        configs=(
+            ("cleanup.policy", "compact"),
+            ("compression.type", "producer"),
+            ("segment.bytes", str(config.get_int("offsets.topic.segment.bytes"))),
+        ),
+    )

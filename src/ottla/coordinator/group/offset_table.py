@@ -1,0 +1,97 @@
+"""The committed offsets of one shard, by group, and those of transactions that are not over yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, read_value
+from ottla.coordinator.timeline import Timeline, TimelineDict
+
+
+class _Stored(NamedTuple):
+    """As it is in the log: most of what a start loads is never asked for, and need not be decoded."""
+
+    at: int  # the offset of its record
+    value: bytes
+
+
+_Partitions = TimelineDict[tuple[str, int], _Stored]
+_NONE_PENDING: Final[Mapping[OffsetKey, _Stored]] = {}
+
+
+class OffsetTable:
+    """`committed_only` leaves out what an append that is under way may still take back."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._by_group: dict[str, _Partitions] = {}
+        self._pending: TimelineDict[int, Mapping[OffsetKey, _Stored]] = TimelineDict(timeline)  # by producer id
+
+    # -- looking
+
+    def get(self, key: OffsetKey, *, committed_only: bool = False) -> CommittedOffset | None:
+        partitions = self._by_group.get(key.group)
+        if partitions is None:
+            return None
+        place = (key.topic, key.partition)
+        stored = partitions.committed_get(place) if committed_only else partitions.get(place)
+        return None if stored is None else read_value(stored.value)
+
+    def of_group(self, group: str, *, committed_only: bool = False) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
+        partitions = self._by_group.get(group)
+        if partitions is not None:
+            for (topic, partition), stored in partitions.committed_items() if committed_only else partitions.items():
+                yield OffsetKey(group, topic, partition), read_value(stored.value)
+
+    def groups(self) -> list[str]:
+        """All that have or had offsets, or have some in a transaction."""
+        pending = {key.group: None for _, offsets in self._pending.items() for key in offsets}
+        return list(self._by_group | pending)
+
+    def has_pending(self, key: OffsetKey) -> bool:
+        """Whether there is one in a transaction that is not over."""
+        return any(key in offsets for _, offsets in self._pending.items())
+
+    def pending_of(self, group: str) -> list[OffsetKey]:
+        return [key for _, offsets in self._pending.items() for key in offsets if key.group == group]
+
+    # -- what records say
+
+    def replay(self, key: OffsetKey, value: bytes | None, producer_id: int) -> None:
+        if value is None:
+            self._remove(key)
+        elif producer_id >= 0:
+            stored = _Stored(self._timeline.offset, value)
+            self._pending[producer_id] = {**(self._pending.get(producer_id) or _NONE_PENDING), key: stored}
+        else:
+            self._put(key, _Stored(self._timeline.offset, value))
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """Of two commits for a partition the one that was written later counts, whenever its transaction ended."""
+        for key, stored in (self._pending.pop(producer_id) or _NONE_PENDING).items():
+            if is_commit:
+                partitions = self._by_group.get(key.group)
+                existing = partitions.get((key.topic, key.partition)) if partitions is not None else None
+                if existing is None or stored.at > existing.at:
+                    self._put(key, stored)
+
+    def forget_empty(self, group: str) -> None:
+        """Frees what a group without offsets still takes."""
+        partitions = self._by_group.get(group)
+        if partitions is not None and not partitions and partitions.is_settled:
+            del self._by_group[group]
+
+    def _put(self, key: OffsetKey, stored: _Stored) -> None:
+        partitions = self._by_group.get(key.group)
+        if partitions is None:
+            partitions = self._by_group[key.group] = TimelineDict(self._timeline)
+        partitions[key.topic, key.partition] = stored
+
+    def _remove(self, key: OffsetKey) -> None:
+        partitions = self._by_group.get(key.group)
+        if partitions is not None:
+            partitions.pop((key.topic, key.partition))
+        for producer_id, offsets in list(self._pending.items()):
+            if key in offsets:
+                self._pending[producer_id] = {other: stored for other, stored in offsets.items() if other != key}

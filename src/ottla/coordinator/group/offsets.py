@@ -1,0 +1,176 @@
+"""Committing, fetching and deleting offsets: what is decided, and the records that say it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, commit_record, read_key, tombstone
+from ottla.coordinator.group.offset_table import OffsetTable
+from ottla.coordinator.machine import Outcome, StoredRecord
+from ottla.coordinator.timeline import Timeline
+from ottla.model.errors import ErrorCode
+from ottla.model.names import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
+
+_NONE: Final = ErrorCode.none
+_GROUP_MUST_EXIST: Final = 9  # from this version of OffsetCommit on a missing group is called that
+
+
+class Member(NamedTuple):
+    """In whose name offsets are committed. Without a generation: nobody's in the group."""
+
+    group: str
+    id: str = ""
+    instance_id: str | None = None
+    generation: int = -1
+
+
+class Commit(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    metadata: str | None = None
+    topic_id: UUID | None = None
+
+
+class Wanted(NamedTuple):
+    """What someone wants to know of a topic. With its id, offsets of an earlier topic of that name do not count."""
+
+    topic: str
+    partitions: Sequence[int]
+    topic_id: UUID | None = None
+
+
+class Fetched(NamedTuple):
+    partition: int
+    offset: int = NO_OFFSET
+    leader_epoch: int = NO_EPOCH
+    metadata: str = ""
+    code: ErrorCode = _NONE
+
+
+class OwnerOfOffsets(Protocol):
+    """A group, as its offsets see it."""
+
+    def is_subscribed_to(self, topic: str) -> bool: ...
+    def expires_from(self, committed_ms: int) -> int | None: ...
+
+
+class Owners(Protocol):
+    """All groups of the shard. One may exist only because offsets were committed for it."""
+
+    def get(self, group_id: str) -> OwnerOfOffsets | None: ...
+    def ids(self) -> list[str]: ...
+    def ensure(self, group_id: str) -> object: ...
+    def check_commit(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode: ...
+    def heard(self, group_id: str, member_id: str) -> None: ...
+    def check_offset_delete(self, group_id: str) -> ErrorCode: ...
+    def deletion_if_empty(self, group_id: str) -> list[StoredRecord]: ...
+
+
+class Offsets:
+    def __init__(
+        self, timeline: Timeline, owners: Owners, now_ms: Callable[[], int], longest_metadata: Callable[[], int]
+    ) -> None:
+        self.table = OffsetTable(timeline)
+        self._owners = owners
+        self._now_ms = now_ms
+        self._longest_metadata = longest_metadata
+
+    def replay(self, record: StoredRecord, producer_id: int) -> None:
+        key = read_key(record.key)
+        if record.value is not None:
+            self._owners.ensure(key.group)
+        self.table.replay(key, record.value, producer_id)
+
+    # -- committing
+
+    def commit(
+        self, member: Member, commits: Iterable[Commit], version: int, retention_ms: int | None = None
+    ) -> Outcome[ErrorCode | list[ErrorCode]]:
+        """An error for all, or what became of each."""
+        code = self._check(member, version)
+        if code is not _NONE:
+            return Outcome(code)
+        self._owners.heard(member.group, member.id)
+        now_ms, longest = self._now_ms(), self._longest_metadata()
+        expire_ms = NO_TIMESTAMP if retention_ms is None else now_ms + retention_ms
+        codes: list[ErrorCode] = []
+        records: list[StoredRecord] = []
+        for topic, partition, offset, epoch, metadata, topic_id in commits:
+            if metadata is not None and _is_longer(metadata, longest):
+                codes.append(ErrorCode.offset_metadata_too_large)
+                continue
+            codes.append(_NONE)
+            committed = CommittedOffset(offset, epoch, metadata or "", now_ms, expire_ms, topic_id)
+            records.append(commit_record(OffsetKey(member.group, topic, partition), committed))
+        return Outcome(codes, records)
+
+    def _check(self, member: Member, version: int) -> ErrorCode:
+        if self._owners.get(member.group) is None:
+            if member.generation < 0:  # of an administrator, or of a consumer that takes its partitions itself
+                return _NONE
+            return ErrorCode.group_id_not_found if version >= _GROUP_MUST_EXIST else ErrorCode.illegal_generation
+        return self._owners.check_commit(member.group, member.id, member.instance_id, member.generation)
+
+    # -- fetching
+
+    def fetch(self, group: str, wanted: Iterable[Wanted], *, stable: bool) -> list[list[Fetched]]:
+        """For each partition that is asked for. `stable`: also what is not committed yet; the caller waits for it."""
+        return [
+            [self._fetch(OffsetKey(group, topic, partition), topic_id, stable) for partition in partitions]
+            for topic, partitions, topic_id in wanted
+        ]
+
+    def _fetch(self, key: OffsetKey, topic_id: UUID | None, stable: bool) -> Fetched:
+        if stable and self.table.has_pending(key):
+            return Fetched(key.partition, code=ErrorCode.unstable_offset_commit)
+        found = self.table.get(key, committed_only=not stable)
+        if found is None or (topic_id is not None and found.topic_id not in (None, topic_id)):
+            return Fetched(key.partition)
+        return _fetched(key, found)
+
+    def fetch_all(self, group: str, *, stable: bool) -> dict[str, list[Fetched]]:
+        by_topic: dict[str, list[Fetched]] = {}
+        for key, found in self.table.of_group(group, committed_only=not stable):
+            unstable = stable and self.table.has_pending(key)
+            answer = Fetched(key.partition, code=ErrorCode.unstable_offset_commit) if unstable else _fetched(key, found)
+            by_topic.setdefault(key.topic, []).append(answer)
+        return by_topic
+
+    # -- deleting
+
+    def delete(self, group: str, topics: Iterable[Wanted]) -> Outcome[ErrorCode | list[ErrorCode]]:
+        """An error for all, or one for each topic: no one deletes what members still read."""
+        code = self._owners.check_offset_delete(group)
+        owner = self._owners.get(group)
+        if code is not _NONE or owner is None:
+            return Outcome(code)
+        codes: list[ErrorCode] = []
+        records: list[StoredRecord] = []
+        for topic, partitions, _ in topics:
+            if owner.is_subscribed_to(topic):
+                codes.append(ErrorCode.group_subscribed_to_topic)
+                continue
+            codes.append(_NONE)
+            for partition in partitions:
+                key = OffsetKey(group, topic, partition)
+                if self.table.get(key) is not None or self.table.has_pending(key):
+                    records.append(tombstone(key))
+        return Outcome(codes, records)
+
+    def delete_all(self, group: str) -> list[StoredRecord]:
+        """With the group itself, whose deletion is the caller's to decide."""
+        keys = {key: None for key, _ in self.table.of_group(group)}
+        return [tombstone(key) for key in keys | dict.fromkeys(self.table.pending_of(group))]
+
+
+def _fetched(key: OffsetKey, found: CommittedOffset) -> Fetched:
+    return Fetched(key.partition, found.offset, found.leader_epoch, found.metadata)
+
+
+def _is_longer(text: str, longest: int) -> bool:
+    """Kafka counts UTF-16 units."""
+    return 2 * len(text) > longest and len(text.encode("utf-16-le")) > 2 * longest

@@ -1,0 +1,256 @@
+"""One partition of an internal topic, and the coordinator whose state it is.
+
+    loading   the log is replayed; requests are refused with COORDINATOR_LOAD_IN_PROGRESS
+    active    an operation decides; its records are applied at once and wait in a batch with those of other operations
+              of this turn of the loop; the batch is appended; once it is committed the replies go out
+    closed    leadership is elsewhere
+
+An append that fails takes back all that was decided since: later decisions were built on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from ottla.coordinator.loading import replay_log
+from ottla.coordinator.machine import Machine, Outcome, StoredRecord
+from ottla.coordinator.timeline import Timeline
+from ottla.env.ports import Env
+from ottla.env.timers import Timer, TimerWheel
+from ottla.log.producers import Origin
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.record.builder import build_batch
+from ottla.record.records import Record
+from ottla.replica.partition import Appended, Partition
+
+R = TypeVar("R")
+M = TypeVar("M", bound=Machine)
+_log = logging.getLogger("ottla.coordinator")
+
+_ALL: Final = -1
+_RECORD_OVERHEAD: Final = 40
+
+
+class State(Enum):
+    LOADING = auto()
+    ACTIVE = auto()
+    CLOSED = auto()
+
+
+class _Reply(NamedTuple):
+    after: int  # the offset that must be committed before
+    outcome: Outcome[Any]
+    done: asyncio.Future[Any]
+    due: float  # by the loop's clock
+
+
+class Shard(Generic[M]):
+    def __init__(
+        self,
+        env: Env,
+        timers: TimerWheel,
+        partition: Partition,
+        make: Callable[[Shard[M]], M],
+        call_soon: Callable[[Callable[[], None]], object],
+        reply_within_ms: int,
+    ) -> None:
+        self.timeline = Timeline()
+        self.partition = partition
+        self.epoch = partition.leader_epoch
+        self.state = State.LOADING
+        self.machine = make(self)
+        self._env = env
+        self._timers = timers
+        self._call_soon = call_soon
+        self._end = 0  # where the next record will be
+        self._batch: list[StoredRecord] = []
+        self._batch_bytes = 0
+        self._batch_base = 0
+        self._append_is_due = False
+        self._waiting: deque[_Reply] = deque()
+        self._reply_within_ms = reply_within_ms
+        self._deadline: Timer | None = None
+        self._alarms: dict[object, Timer] = {}
+
+    # -- its life
+
+    async def load(self) -> None:
+        """Replays the log. The caller closes the shard if this raises."""
+        log = self.partition.log
+        self._end = await replay_log(self._env, log, self.machine, self.timeline, lambda: self._is_loading)
+        if self.state is State.LOADING:
+            self.timeline.commit(self._end)
+            self.state = State.ACTIVE
+            self.machine.started()
+
+    @property
+    def _is_loading(self) -> bool:
+        return self.state is State.LOADING
+
+    def close(self) -> None:
+        if self.state is State.CLOSED:
+            return
+        self.state = State.CLOSED
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        self._alarms.clear()
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._fail(
+            self._batch_base, KafkaError(ErrorCode.not_coordinator, "the coordinator has moved"), everything=True
+        )
+        self.machine.stopped()
+
+    def check(self) -> None:
+        """Raises what a client is told while nobody can answer here."""
+        if self.state is State.LOADING:
+            raise KafkaError(ErrorCode.coordinator_load_in_progress, "the coordinator is loading its state")
+        if self.state is State.CLOSED or not self.partition.is_leader:
+            raise KafkaError(ErrorCode.not_coordinator, "the coordinator is elsewhere")
+
+    # -- operations
+
+    def write(self, operation: Callable[[M], Outcome[R]]) -> asyncio.Future[R]:
+        """Decides now; the reply comes when all that the decision rests on is committed."""
+        self.check()
+        outcome = operation(self.machine)
+        return self._accept(outcome)
+
+    def read(self, operation: Callable[[M], R]) -> R:
+        """For answers from what is committed: the operation uses the tables' `committed_` methods."""
+        self.check()
+        return operation(self.machine)
+
+    def _accept(self, outcome: Outcome[R]) -> asyncio.Future[R]:
+        done: asyncio.Future[R] = self._env.loop.create_future()
+        if outcome.records:
+            self._make_room(outcome.records)
+            if not self._batch:
+                self._batch_base = self._end
+            for record in outcome.records:
+                self.timeline.offset = self._end
+                self.machine.replay(record, -1, -1)
+                self._batch.append(record)
+                self._end += 1
+            self._batch_bytes += _size(outcome.records)
+            if not self._append_is_due:
+                self._append_is_due = True
+                self._call_soon(self._append)
+        if self._end <= self.partition.high_watermark and not self._waiting:
+            _happened(outcome, done)
+        else:
+            due = self._env.loop.time() + self._reply_within_ms / 1000
+            self._waiting.append(_Reply(self._end, outcome, done, due))
+            if self._deadline is None:  # one for all that wait, set anew when it is reached
+                self._deadline = self._timers.after(self._reply_within_ms, self._give_up)
+        return done
+
+    def _give_up(self) -> None:
+        """Whoever has waited too long is told so. What was decided may still come to be, and be undone if not."""
+        self._deadline = None
+        now = self._env.loop.time()
+        for reply in self._waiting:
+            if reply.due > now:
+                self._deadline = self._timers.after((reply.due - now) * 1000, self._give_up)
+                break
+            if not reply.done.done():
+                reply.done.set_exception(KafkaError(ErrorCode.coordinator_not_available, "not committed in time"))
+                reply.done.exception()
+
+    def _make_room(self, records: Any) -> None:
+        """A batch has to fit into the topic's `max.message.bytes`; one outcome's records are never divided."""
+        if self._batch and self._batch_bytes + _size(records) > self.partition.log.config.max_message_bytes:
+            self._append()
+
+    def _append(self) -> None:
+        self._append_is_due = False
+        if not self._batch or self.state is not State.ACTIVE:
+            return
+        records, self._batch = self._batch, []
+        self._batch_bytes = 0
+        now_ms = self._env.clock.now_ms()
+        batch = build_batch([Record(record.key, record.value, now_ms) for record in records])
+        if len(batch) > self.partition.log.config.max_message_bytes:
+            self._fail(self._batch_base, KafkaError(ErrorCode.unknown_server_error, "too much for one batch"))
+            return
+        appended = self.partition.append(batch, _ALL, Origin.COORDINATOR, self.epoch)
+        assert isinstance(appended, Appended)
+        if appended.code is not ErrorCode.none:
+            self._fail(self._batch_base, KafkaError(_ERRORS.get(appended.code, appended.code), appended.message or ""))
+        elif appended.base_offset != self._batch_base:
+            _log.error("%s: appended at %d instead of %d", self.partition.key, appended.base_offset, self._batch_base)
+            self.close()
+        else:
+            self.committed(self.partition.high_watermark)
+
+    def committed(self, offset: int) -> None:
+        """The high watermark has moved."""
+        if self.state is not State.ACTIVE:
+            return
+        self.timeline.commit(offset)
+        waiting = self._waiting
+        while waiting and waiting[0].after <= offset:
+            reply = waiting.popleft()
+            _happened(reply.outcome, reply.done)
+
+    def _fail(self, base: int, error: KafkaError, *, everything: bool = False) -> None:
+        """What was decided from an offset on has not happened; when the shard closes, nothing that is not committed."""
+        self._batch.clear()
+        self._batch_bytes = 0
+        failed: list[_Reply] = []
+        while self._waiting and (everything or self._waiting[-1].after > base):
+            failed.append(self._waiting.pop())
+        self.timeline.undo(base)
+        self._end = base
+        for reply in failed:  # the newest first, as they were built on each other
+            if reply.outcome.undone is not None:
+                reply.outcome.undone(error)
+            if not reply.done.done():
+                reply.done.set_exception(error)
+                reply.done.exception()  # whoever asked may have gone
+
+    # -- alarms
+
+    def set(self, name: object, delay_ms: float, operation: Callable[[], Outcome[Any]]) -> None:
+        self.cancel(name)
+        if self.state is State.CLOSED:
+            return
+        self._alarms[name] = self._timers.after(delay_ms, self._ring, name, operation)
+
+    def cancel(self, name: object) -> None:
+        alarm = self._alarms.pop(name, None)
+        if alarm is not None:
+            alarm.cancel()
+
+    def _ring(self, name: object, operation: Callable[[], Outcome[Any]]) -> None:
+        self._alarms.pop(name, None)
+        if self.state is State.ACTIVE:
+            self._accept(operation())
+
+
+_ERRORS: Final = {
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.fenced_leader_epoch: ErrorCode.not_coordinator,
+    ErrorCode.unknown_leader_epoch: ErrorCode.not_coordinator,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
+}
+"""What a failed append means to a client of the coordinator."""
+
+
+def _happened(outcome: Outcome[R], done: asyncio.Future[R]) -> None:
+    if outcome.committed is not None:
+        outcome.committed()
+    if not done.done():
+        done.set_result(outcome.reply)
+
+
+def _size(records: Any) -> int:
+    return sum(len(record.key) + len(record.value or b"") + _RECORD_OVERHEAD for record in records)
