@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,7 +44,14 @@ class Context(NamedTuple):
         return build(response_type(self.header.key, self.header.version), values)
 
 
-EntityHandler = Callable[[Context, Any], Any | Coroutine[Any, Any, Any]]
+class Waiting(NamedTuple):
+    """An answer that others decide on, as for members of a group: it is made once they have, from what they told."""
+
+    told: asyncio.Future[Any]
+    answer: Callable[[asyncio.Future[Any]], Any]
+
+
+EntityHandler = Callable[[Context, Any], Any | Waiting | Coroutine[Any, Any, Any]]
 RawHandler = Callable[[Context, memoryview], Message | Later]
 
 
@@ -51,9 +59,9 @@ RawHandler = Callable[[Context, memoryview], Message | Later]
 class Api:
     """One API: its number, the versions that we answer, and who answers.
 
-    `handle` gets the decoded request and gives the answer, or a coroutine of it. `handle_raw`, for Produce and Fetch,
-    gets the body's bytes and gives a whole frame. `advertise_from` is what ApiVersions says where that differs, and
-    `is_offered` whether it says anything; an API that is not offered is answered nevertheless.
+    `handle` gets the decoded request and gives the answer, a coroutine of it, or what it waits for. `handle_raw`, for
+    Produce and Fetch, gets the body's bytes and gives a whole frame. `advertise_from` is what ApiVersions says where
+    that differs, and `is_offered` whether it says anything; an API that is not offered is answered nevertheless.
     """
 
     key: int

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Api, Context, Waiting
 from ottla.broker.error_codes import errors_in
 from ottla.broker.request_metrics import ApiStats, RequestMetrics
 from ottla.security.authorizer import ANONYMOUS
@@ -79,6 +79,8 @@ class Dispatcher:
         answer = api.handle(context, decode_request(header.key, header.version, body))
         if asyncio.iscoroutine(answer):
             return self._later(header, stats, answer)
+        if isinstance(answer, Waiting):
+            return _wait(context, stats, answer)
         return _encoded(header, stats, answer)
 
     def _unsupported(self, api: Api | None, context: Context) -> bytes:
@@ -136,3 +138,31 @@ def _encoded(header: RequestHeader, stats: ApiStats, answer: Any) -> bytes:
     if errors := errors_in(answer):
         stats.fail(errors)
     return response_frame(header.correlation_id, answer)
+
+
+def _wait(context: Context, stats: ApiStats, waiting: Waiting) -> Message | Later:
+    """Takes no place among the requests that take a while: thousands may wait, and nothing works for them meanwhile."""
+    header, turn, told = context.header, context.connection.turn, waiting.told
+    if told.done():
+        return _encoded(header, stats, waiting.answer(told))
+
+    def go_on() -> None:
+        if later.done:
+            return
+        try:
+            later.complete(_encoded(header, stats, waiting.answer(told)))
+        except Exception:
+            _log.exception("request with key %d version %d failed", header.key, header.version)
+            later.fail()
+
+    def when_told(told: asyncio.Future[Any]) -> None:
+        if told.cancelled():
+            return
+        if turn.is_over():
+            turn.postpone(go_on)
+        else:
+            go_on()
+
+    later = Later(cancel=told.cancel)
+    told.add_done_callback(when_told)
+    return later

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.coordinator.group.classic.events import Event
@@ -23,7 +24,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import OFFSETS_TOPIC
 
 R = TypeVar("R")
-_log = logging.getLogger("ottla.group")
+_EVENTS: Final = 256
 
 
 class GroupCoordinator:
@@ -33,11 +34,13 @@ class GroupCoordinator:
         self._env = env
         self._config = config
         self._partitions = 0  # of the topic, once that is known
+        self.events: deque[Event] = deque(maxlen=_EVENTS)
+        """What happened to groups, the latest."""
         reply_within_ms = config.current.get_int("offsets.commit.timeout.ms")
         self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make, reply_within_ms)
 
     def _make(self, shard: Shard[GroupMachine]) -> GroupMachine:
-        return GroupMachine(shard, self._env, lambda: self._config.current, _note)
+        return GroupMachine(shard, self._env, lambda: self._config.current, self.events.append)
 
     def start(self, image: MetadataImage) -> None:
         """As in Kafka, partitions that are added to the topic later count only after a restart."""
@@ -67,13 +70,13 @@ class GroupCoordinator:
     async def write(self, group_id: str, operation: Callable[[GroupMachine], Outcome[R]]) -> R:
         return await self.runtime.write(self.partition_of(group_id), operation)
 
+    def submit(self, group_id: str, operation: Callable[[GroupMachine], Outcome[R]]) -> asyncio.Future[R]:
+        """Like `write`, without a task: an answer that is ready is there at once."""
+        return self.runtime.shard(self.partition_of(group_id)).write(operation)
+
     def read(self, group_id: str, operation: Callable[[GroupMachine], R]) -> R:
         """The operation must look at what is committed only."""
         return self.runtime.read(self.partition_of(group_id), operation)
-
-
-def _note(event: Event) -> None:
-    _log.info("%s", event)
 
 
 def group_hash(group_id: str) -> int:

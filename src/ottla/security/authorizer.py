@@ -44,6 +44,9 @@ TOPIC_OPERATIONS: Final = (
     Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.DESCRIBE,
     Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
 )  # fmt: skip
+GROUP_OPERATIONS: Final = (
+    Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
+)  # fmt: skip
 CLUSTER_OPERATIONS: Final = (
     Operation.CREATE, Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION, Operation.DESCRIBE_CONFIGS,
     Operation.ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE,

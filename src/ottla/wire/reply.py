@@ -29,7 +29,7 @@ class Later:
 
     __slots__ = ("_cancel", "_listener", "done", "failed", "message", "on_complete", "overlaps")
 
-    def __init__(self, *, overlaps: bool = False, cancel: Callable[[], None] | None = None) -> None:
+    def __init__(self, *, overlaps: bool = False, cancel: Callable[[], object] | None = None) -> None:
         self.overlaps = overlaps
         self.done = False
         self.failed = False
@@ -56,7 +56,7 @@ class Later:
     def listen(self, listener: Callable[[], None]) -> None:
         self._listener = listener
 
-    def on_cancel(self, cancel: Callable[[], None]) -> None:
+    def on_cancel(self, cancel: Callable[[], object]) -> None:
         self._cancel = cancel
 
     def cancel(self) -> None:

@@ -20,6 +20,7 @@ from ottla.wire.buffers import Lent
 from ottla.wire.codec import MalformedRequest
 from ottla.wire.connection_settings import ConnectionSettings as ConnectionSettings
 from ottla.wire.reply import CloseConnection, FileRange, Later, Message, Part
+from ottla.wire.turn import Turn
 
 _log = logging.getLogger("ottla.wire")
 
@@ -71,6 +72,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._socket: socket.socket | None = None  # the transport's, for sending past it
 
     # -- asyncio's side
+
+    @property
+    def turn(self) -> Turn:
+        """For answers that many have waited for: not all of them are written in one turn of the loop."""
+        return self._settings.turn
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name

@@ -22,10 +22,10 @@ from ottla.wire.client import ConnectionFailed
 
 # Apache Kafka 4.3.0's broker: key, oldest and newest version that it offers.
 OFFERED_BY_KAFKA = {
-    0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 18: (0, 4), 19: (2, 7),
-    20: (1, 6), 21: (0, 2), 22: (0, 5), 23: (2, 4), 32: (1, 4), 33: (0, 2), 34: (1, 2), 35: (1, 5), 37: (0, 3),
-    43: (0, 2), 44: (0, 1), 45: (0, 1), 46: (0, 0), 47: (0, 0), 55: (0, 2), 57: (0, 2), 60: (0, 2), 64: (0, 0),
-    74: (0, 1), 75: (0, 0),
+    0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
+    13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
+    23: (2, 4), 32: (1, 4), 33: (0, 2), 34: (1, 2), 35: (1, 5), 37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1),
+    45: (0, 1), 46: (0, 0), 47: (0, 0), 55: (0, 2), 57: (0, 2), 60: (0, 2), 64: (0, 0), 74: (0, 1), 75: (0, 0),
 }  # fmt: skip
 
 EVERY_VERSION = [
@@ -37,6 +37,13 @@ EXPECTED = {
     asking.PUSH_TELEMETRY: {ErrorCode.unknown_subscription_id},
     asking.OFFSET_DELETE: {ErrorCode.none, ErrorCode.group_id_not_found},
     asking.UNREGISTER_BROKER: {ErrorCode.broker_id_not_registered},
+    # What their own tests show is not repeated here: nobody has asked for a coordinator, or the group is not there.
+    asking.JOIN_GROUP: {ErrorCode.not_coordinator, ErrorCode.unknown_member_id},
+    asking.SYNC_GROUP: {ErrorCode.not_coordinator, ErrorCode.unknown_member_id},
+    asking.HEARTBEAT: {ErrorCode.not_coordinator, ErrorCode.unknown_member_id, ErrorCode.none},
+    asking.LEAVE_GROUP: {ErrorCode.not_coordinator, ErrorCode.unknown_member_id, ErrorCode.none},
+    asking.DESCRIBE_GROUPS: {ErrorCode.not_coordinator, ErrorCode.group_id_not_found, ErrorCode.none},
+    asking.DELETE_GROUPS: {ErrorCode.not_coordinator, ErrorCode.group_id_not_found},
 }
 Question = dict[str, Any]
 
@@ -79,6 +86,18 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
             return {**group, "groups": [group], "require_stable": False}
         case asking.OFFSET_DELETE:
             return {"group_id": "group", "topics": [{**by_name, "partitions": [row]}]}
+        case asking.JOIN_GROUP | asking.SYNC_GROUP | asking.HEARTBEAT | asking.LEAVE_GROUP:
+            timeout = timedelta(seconds=10)
+            return {
+                "group_id": "nothing", "member_id": "nobody", "generation_id": 1, "members": [{"member_id": "nobody"}],
+                "protocol_type": "consumer", "protocol_name": "range", "assignments": [],
+                "protocols": [{"name": "range", "metadata": b""}],
+                "session_timeout": timeout, "rebalance_timeout": timeout,
+            }  # fmt: skip
+        case asking.DESCRIBE_GROUPS | asking.DELETE_GROUPS:
+            return {"groups": ["nothing"], "include_authorized_operations": True, "groups_names": ["nothing"]}
+        case asking.LIST_GROUPS:
+            return {"states_filter": [], "types_filter": []}
         case asking.API_VERSIONS:
             return {"client_software_name": "test", "client_software_version": "1.0"}
         case asking.CREATE_TOPICS:
@@ -174,7 +193,7 @@ def test_the_versions_offered_are_those_of_apache_kafka(address: str) -> None:
 
 def test_an_api_that_is_not_offered_closes_the_connection(address: str) -> None:
     with pytest.raises(ConnectionFailed):
-        ask(address, 16, 4, states_filter=[], types_filter=[])  # ListGroups
+        ask(address, 66, 0, state_filters=[], producer_id_filters=[])  # ListTransactions
 
 
 def test_produce_below_version_3_is_offered_and_refused(address: str) -> None:

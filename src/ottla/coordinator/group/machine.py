@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Final
 
 from ottla.coordinator.group.classic.core import Limits, Surroundings
 from ottla.coordinator.group.classic.events import EventSink
 from ottla.coordinator.group.classic.groups import ClassicGroups
+from ottla.coordinator.group.classic.records import KEY_TYPE as CLASSIC_GROUP_KEY
 from ottla.coordinator.group.offset_records import KEY_TYPES as OFFSET_KEYS
 from ottla.coordinator.group.offset_sweep import OffsetSweep
 from ottla.coordinator.group.offsets import Offsets
-from ottla.coordinator.machine import StoredRecord
+from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.shard import Shard
 from ottla.env.ports import Env
 from ottla.model.config import BrokerConfig
+from ottla.model.errors import ErrorCode
 
 _TYPE: Final = Struct(">h")
-_CLASSIC_GROUP_KEY: Final = 2
 _MINUTE_MS: Final = 60_000
 
 
@@ -33,7 +34,7 @@ class GroupMachine:
         def number(name: str) -> Callable[[], int]:
             return lambda: config().get_int(name)
 
-        around = Surroundings(shard, now_ms, lambda: str(env.random.uuid()), _limits(config()), note)
+        around = Surroundings(shard, now_ms, lambda: str(env.random.uuid()), limits(config()), note)
         self.classic = ClassicGroups(shard.timeline, around)
         self.offsets = Offsets(shard.timeline, self.classic, now_ms, number("offset.metadata.max.bytes"))
         self.sweep = OffsetSweep(
@@ -50,7 +51,7 @@ class GroupMachine:
         (kind,) = _TYPE.unpack_from(record.key)
         if kind in OFFSET_KEYS:
             self.offsets.replay(record, producer_id)
-        elif kind == _CLASSIC_GROUP_KEY:
+        elif kind == CLASSIC_GROUP_KEY:
             self.classic.replay(record)
 
     def end_transaction(self, producer_id: int, producer_epoch: int, *, is_commit: bool) -> None:
@@ -64,11 +65,24 @@ class GroupMachine:
     def stopped(self) -> None:
         self.classic.stopped()
 
+    # -- what concerns groups and their offsets alike
 
-def _limits(config: BrokerConfig) -> Limits:
+    def delete(self, group_ids: Iterable[str]) -> Outcome[list[ErrorCode]]:
+        """Groups without members go with their offsets; errors in the order of the ids."""
+        errors: list[ErrorCode] = []
+        records: list[StoredRecord] = []
+        for group_id in group_ids:
+            errors.append(self.classic.check_delete(group_id))
+            if errors[-1] is ErrorCode.none:
+                records += self.offsets.delete_all(group_id)
+                records.append(self.classic.deletion(group_id))
+        return Outcome(errors, records)
+
+
+def limits(config: BrokerConfig) -> Limits:
     return Limits(
-        config.get_int("group.initial.rebalance.delay.ms"),
-        config.get_int("group.max.size"),
-        config.get_int("group.min.session.timeout.ms"),
-        config.get_int("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
+        max_size=config.get_int("group.max.size"),
+        min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
     )

@@ -58,8 +58,8 @@ class Alarms:
         return None
 
     @property
-    def names(self) -> set[object]:
-        return set(self._armed)
+    def names(self) -> list[object]:
+        return list(self._armed)
 
 
 class Asked:
@@ -82,7 +82,8 @@ class Asked:
 
     @property
     def error(self) -> ErrorCode:
-        return self.answer.error
+        error: ErrorCode = self.answer.error
+        return error
 
 
 class Coordinator:

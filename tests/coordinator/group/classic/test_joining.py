@@ -9,7 +9,7 @@ from tests.coordinator.group.classic.given import INITIAL_MS, REBALANCE_MS, SESS
 
 from ottla.coordinator.group.classic.events import Cause, JoinsCompleted, MemberExpired, RebalanceStarted
 from ottla.coordinator.group.classic.records import StoredGroup, read_group
-from ottla.coordinator.group.classic.requests import JoinAnswer
+from ottla.coordinator.group.classic.requests import JoinAnswer, JoinedMember
 from ottla.model.errors import ErrorCode
 
 NONE = ErrorCode.none
@@ -31,7 +31,7 @@ def test_a_new_member_is_given_an_id_first() -> None:
     assert again.is_open and coordinator.state == "PreparingRebalance"
     coordinator.advance(INITIAL_MS)
     assert again.answer == JoinAnswer(
-        NONE, "app-id1", 1, "consumer", "range", "app-id1", False, [("app-id1", None, b"r")]
+        NONE, "app-id1", 1, "consumer", "range", "app-id1", False, [JoinedMember("app-id1", None, b"r")]
     )
 
 
@@ -131,9 +131,7 @@ class TestComingAgain:
         assert coordinator.join("nobody").answer == JoinAnswer(ErrorCode.unknown_member_id, "nobody")
         assert coordinator.log == []
         coordinator.stable()
-        assert coordinator.join("nobody").answer == JoinAnswer(
-            ErrorCode.unknown_member_id, "nobody", protocol_name=None
-        )
+        assert coordinator.join("nobody").answer == JoinAnswer(ErrorCode.unknown_member_id, "nobody")
 
     def test_an_id_that_was_given_expires_with_the_session(self) -> None:
         coordinator = Coordinator()

@@ -191,7 +191,7 @@ class TestLeaving:
         value = coordinator.log[-1].value
         assert value is not None
         assert read_group(value) == StoredGroup("consumer", 2, None, None, coordinator.now_ms, [])
-        assert coordinator.alarms.names == set()
+        assert coordinator.alarms.names == []
         assert coordinator.noted(MemberLeft)[0].reason == "the consumer is being closed"
         assert len(coordinator.noted(GroupEmptied)) == 1
 

@@ -85,13 +85,13 @@ class TestComingBack:
         coordinator = Coordinator()
         old, first = coordinator.new_member(instance_id="a")
         second = coordinator.join(instance_id="a")
-        assert first.answer == JoinAnswer(ErrorCode.fenced_instance_id, old, protocol_name=None)
+        assert first.answer == JoinAnswer(ErrorCode.fenced_instance_id, old)
         coordinator.advance(2 * INITIAL_MS)
         assert second.error is NONE
 
     def test_what_could_not_be_stored_is_as_before(self) -> None:
         coordinator = Coordinator()
-        leader, old = two(coordinator)
+        _, old = two(coordinator)
         coordinator.holds = True
         asked = coordinator.join(instance_id="b", session_ms=SESSION_MS * 2)
         assert asked.is_open
@@ -119,7 +119,7 @@ class TestFencing:
         _, old = two(coordinator)
         coordinator.join(instance_id="b")
         fenced = ErrorCode.fenced_instance_id
-        assert coordinator.join(old, instance_id="b").answer == JoinAnswer(fenced, old, protocol_name=None)
+        assert coordinator.join(old, instance_id="b").answer == JoinAnswer(fenced, old)
         assert coordinator.sync(old, 1, instance_id="b").answer == SyncAnswer(fenced)
         assert coordinator.heartbeat(old, 1, "b") is fenced
         assert coordinator.leave(Leaving(old, "b")) == [fenced]

@@ -139,7 +139,7 @@ class ClassicGroup:
     def replace(self, instance_id: str, old_id: str, new_id: str) -> Member:
         """A static member has come back under a new id; whoever still waits under the old one is fenced."""
         old = self.members.pop(old_id)
-        self.answer_join(old, JoinAnswer(ErrorCode.fenced_instance_id, old_id, protocol_name=None))
+        self.answer_join(old, JoinAnswer(ErrorCode.fenced_instance_id, old_id))
         self.answer_sync(old, SyncAnswer(ErrorCode.fenced_instance_id))
         new = old.renamed(new_id)
         self.members[new_id] = new

@@ -106,7 +106,7 @@ class Join:
         if error is not ErrorCode.none:
             if error is ErrorCode.fenced_instance_id:
                 self._core.note(MemberFenced, group, request.instance_id, member_id, "join")
-            answer(JoinAnswer(error, member_id, protocol_name=None))
+            answer(JoinAnswer(error, member_id))
             return DONE
         member = group.members[member_id]
         is_leader = group.leader == member_id

@@ -52,7 +52,7 @@ class JoinAnswer(NamedTuple):
     member_id: str = NO_MEMBER_ID
     generation: int = NO_GENERATION
     protocol_type: str | None = None
-    protocol_name: str | None = ""
+    protocol_name: str | None = None
     leader: str = ""
     skip_assignment: bool = False
     members: Sequence[JoinedMember] = ()
