@@ -73,6 +73,18 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
             }  # fmt: skip
         case asking.FIND_COORDINATOR:
             return {"key": "group", "key_type": 0, "coordinator_keys": ["group"]}
+        case asking.JOIN_GROUP | asking.SYNC_GROUP | asking.HEARTBEAT | asking.LEAVE_GROUP:
+            timeout = timedelta(seconds=10)
+            return {
+                "group_id": "nothing", "member_id": "nobody", "generation_id": 1, "members": [{"member_id": "nobody"}],
+                "protocol_type": "consumer", "protocol_name": "range", "assignments": [],
+                "protocols": [{"name": "range", "metadata": b""}],
+                "session_timeout": timeout, "rebalance_timeout": timeout,
+            }  # fmt: skip
+        case asking.DESCRIBE_GROUPS | asking.DELETE_GROUPS:
+            return {"groups": ["nothing"], "include_authorized_operations": True, "groups_names": ["nothing"]}
+        case asking.LIST_GROUPS:
+            return {"states_filter": [], "types_filter": []}
         case asking.OFFSET_COMMIT:
             committed = {"committed_offset": 5, "committed_leader_epoch": 0, "committed_metadata": None}
             return {
@@ -86,18 +98,6 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
             return {**group, "groups": [group], "require_stable": False}
         case asking.OFFSET_DELETE:
             return {"group_id": "group", "topics": [{**by_name, "partitions": [row]}]}
-        case asking.JOIN_GROUP | asking.SYNC_GROUP | asking.HEARTBEAT | asking.LEAVE_GROUP:
-            timeout = timedelta(seconds=10)
-            return {
-                "group_id": "nothing", "member_id": "nobody", "generation_id": 1, "members": [{"member_id": "nobody"}],
-                "protocol_type": "consumer", "protocol_name": "range", "assignments": [],
-                "protocols": [{"name": "range", "metadata": b""}],
-                "session_timeout": timeout, "rebalance_timeout": timeout,
-            }  # fmt: skip
-        case asking.DESCRIBE_GROUPS | asking.DELETE_GROUPS:
-            return {"groups": ["nothing"], "include_authorized_operations": True, "groups_names": ["nothing"]}
-        case asking.LIST_GROUPS:
-            return {"states_filter": [], "types_filter": []}
         case asking.API_VERSIONS:
             return {"client_software_name": "test", "client_software_version": "1.0"}
         case asking.CREATE_TOPICS:

@@ -9,7 +9,7 @@ from typing import Final
 from ottla.coordinator.group.classic.core import Limits, Surroundings
 from ottla.coordinator.group.classic.events import EventSink
 from ottla.coordinator.group.classic.groups import ClassicGroups
-from ottla.coordinator.group.classic.records import KEY_TYPE as CLASSIC_GROUP_KEY
+from ottla.coordinator.group.classic.records import KEY_TYPE as GROUP_KEY
 from ottla.coordinator.group.offset_records import KEY_TYPES as OFFSET_KEYS
 from ottla.coordinator.group.offset_sweep import OffsetSweep
 from ottla.coordinator.group.offsets import Offsets
@@ -31,19 +31,18 @@ class GroupMachine:
     ) -> None:
         now_ms = env.clock.now_ms
 
-        def number(name: str) -> Callable[[], int]:
-            return lambda: config().get_int(name)
-
-        around = Surroundings(shard, now_ms, lambda: str(env.random.uuid()), limits(config()), note)
+        around = Surroundings(shard, now_ms, lambda: str(env.random.uuid()), _limits(config()), note)
         self.classic = ClassicGroups(shard.timeline, around)
-        self.offsets = Offsets(shard.timeline, self.classic, now_ms, number("offset.metadata.max.bytes"))
+        self.offsets = Offsets(
+            shard.timeline, self.classic, now_ms, lambda: config().get_int("offset.metadata.max.bytes")
+        )
         self.sweep = OffsetSweep(
             self.offsets.table,
             self.classic,
             shard,
             now_ms,
             lambda: config().get_int("offsets.retention.minutes") * _MINUTE_MS,
-            number("offsets.retention.check.interval.ms"),
+            lambda: config().get_int("offsets.retention.check.interval.ms"),
         )
 
     def replay(self, record: StoredRecord, producer_id: int, producer_epoch: int) -> None:
@@ -51,7 +50,7 @@ class GroupMachine:
         (kind,) = _TYPE.unpack_from(record.key)
         if kind in OFFSET_KEYS:
             self.offsets.replay(record, producer_id)
-        elif kind == CLASSIC_GROUP_KEY:
+        elif kind == GROUP_KEY:
             self.classic.replay(record)
 
     def end_transaction(self, producer_id: int, producer_epoch: int, *, is_commit: bool) -> None:
@@ -74,15 +73,14 @@ class GroupMachine:
         for group_id in group_ids:
             errors.append(self.classic.check_delete(group_id))
             if errors[-1] is ErrorCode.none:
-                records += self.offsets.delete_all(group_id)
-                records.append(self.classic.deletion(group_id))
+                records += [*self.offsets.delete_all(group_id), self.classic.deletion(group_id)]
         return Outcome(errors, records)
 
 
-def limits(config: BrokerConfig) -> Limits:
+def _limits(config: BrokerConfig) -> Limits:
     return Limits(
-        initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
-        max_size=config.get_int("group.max.size"),
-        min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
-        max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
+        config.get_int("group.initial.rebalance.delay.ms"),
+        config.get_int("group.max.size"),
+        config.get_int("group.min.session.timeout.ms"),
+        config.get_int("group.max.session.timeout.ms"),
     )

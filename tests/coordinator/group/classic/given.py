@@ -67,9 +67,17 @@ class Asked:
 
     def __init__(self) -> None:
         self.answers: list[Any] = []
+        self._has_failed = False
 
     def __call__(self, answer: Any) -> None:
-        self.answers.append(answer)
+        if not self._has_failed:
+            self.answers.append(answer)
+
+    def fail(self, answer: Any) -> None:
+        """The runtime says so where the machine does not: what the question did was not stored."""
+        if self.is_open:
+            self.answers.append(answer)
+        self._has_failed = True
 
     @property
     def answer(self) -> Any:
@@ -95,7 +103,7 @@ class Coordinator:
         self.log: list[StoredRecord] = []
         self.events: list[Event] = []
         self.holds = False
-        self._held: list[tuple[int, Outcome[Any]]] = []
+        self._held: list[tuple[int, Outcome[Any], Callable[[ErrorCode], None]]] = []
         self._ids = count(1)
         self._start(list(log))
 
@@ -125,11 +133,11 @@ class Coordinator:
         self.groups.replay(record)
         self.log.append(record)
 
-    def run(self, outcome: Outcome[Any]) -> Any:
+    def run(self, outcome: Outcome[Any], failed: Callable[[ErrorCode], None] = lambda code: None) -> Any:
         base = len(self.log)
         for record in outcome.records:
             self._replay(record)
-        self._held.append((base, outcome))
+        self._held.append((base, outcome, failed))
         if not self.holds:
             self.commit()
         return outcome.reply
@@ -137,7 +145,7 @@ class Coordinator:
     def commit(self) -> None:
         held, self._held = self._held, []
         self.timeline.commit(len(self.log))
-        for _, outcome in held:
+        for _, outcome, _ in held:
             if outcome.committed is not None:
                 outcome.committed()
 
@@ -148,9 +156,10 @@ class Coordinator:
             base = held[0][0]
             self.timeline.undo(base)
             del self.log[base:]
-        for _, outcome in reversed(held):
+        for _, outcome, failed in reversed(held):
             if outcome.undone is not None:
                 outcome.undone(KafkaError(code))
+            failed(code)
 
     def advance(self, ms: int) -> None:
         until = self.now_ms + ms
@@ -182,7 +191,7 @@ class Coordinator:
             tuple(Protocol(*protocol) for protocol in protocols), session_ms, rebalance_ms, takes_id_first,
             can_skip_assignment, reason,
         )  # fmt: skip
-        self.run(self.groups.join(request, asked))
+        self.run(self.groups.join(request, asked), lambda code: asked.fail(JoinAnswer(code)))
         return asked
 
     def sync(
@@ -190,7 +199,8 @@ class Coordinator:
     ) -> Asked:  # fmt: skip
         asked = Asked()
         given = {"group_id": GROUP, "instance_id": None, "assignments": tuple((assignments or {}).items())} | values
-        self.run(self.groups.sync(SyncRequest(member_id=member_id, generation=generation, **given), asked))
+        request = SyncRequest(member_id=member_id, generation=generation, **given)
+        self.run(self.groups.sync(request, asked), lambda code: asked.fail(SyncAnswer(code)))
         return asked
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:

@@ -220,6 +220,12 @@ class TestLeaving:
         assert coordinator.leave(member) == [NONE]
         assert asked.answer == JoinAnswer(ErrorCode.unknown_member_id)
 
+    def test_so_is_one_that_waits_for_its_assignment(self) -> None:
+        coordinator, (_, follower) = gathered()
+        asked = coordinator.sync(follower, 1)
+        coordinator.leave(follower)
+        assert asked.answer == SyncAnswer(ErrorCode.unknown_member_id)
+
     def test_a_group_that_is_not_there(self) -> None:
         assert Coordinator().leave("a", "b") == [ErrorCode.unknown_member_id] * 2
 
@@ -321,7 +327,7 @@ class TestDeleting:
         coordinator.holds = False
         coordinator.advance(10 * SESSION_MS)
         assert coordinator.join(member).error is ErrorCode.unknown_member_id
-        assert asked.is_open  # whoever asked is told by the runtime that its operation failed
+        assert asked.error is ErrorCode.not_coordinator
 
 
 class TestCommits:

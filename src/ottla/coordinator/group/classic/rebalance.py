@@ -197,6 +197,10 @@ class Rebalance:
         return DONE
 
     def remove(self, group: ClassicGroup, member: Member) -> None:
-        """One who waits to join is told to come again, in case it is still there."""
+        """One who waits is told to come again, in case it is still there.
+
+        Kafka leaves one that waits for its assignment without an answer, until the client gives up.
+        """
         group.answer_join(member, JoinAnswer(ErrorCode.unknown_member_id))
+        group.answer_sync(member, SyncAnswer(ErrorCode.unknown_member_id))
         group.remove(member.id)
