@@ -91,7 +91,7 @@ def read_all(address: str, group: str, topic: str, wanted: int, **more: Any) -> 
         while len(values) < wanted and time.monotonic() < deadline:
             for message in consumer.consume(wanted - len(values), timeout=0.2):
                 assert message.error() is None, message.error()
-                values.append(message.value())
+                values.append(message.value() or b"")
         consumer.commit(asynchronous=False)
     finally:
         consumer.close()
