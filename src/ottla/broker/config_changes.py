@@ -18,6 +18,7 @@ from ottla.metadata.controller.requests import Request
 from ottla.metadata.controller.result import NO_ERROR, ApiError
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.model.config import ConfigError
+from ottla.model.config.definition import whole_number
 from ottla.model.config.dynamic import checked_dynamic
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -125,10 +126,10 @@ def demand_this_node(
     context: Context, name: str, otherwise: str = "Unexpected broker id, expected {}, but received {}"
 ) -> None:
     own = context.node.config.node_id
-    digits = name[1:] if name[:1] in ("-", "+") else name
-    if not (digits.isascii() and digits.isdecimal()):
+    number = whole_number(name)
+    if number is None:
         raise KafkaError(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}")
-    if int(name) != own:
+    if number != own:
         raise KafkaError(ErrorCode.invalid_request, otherwise.format(own, name))
 
 

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from ottla.env.ports import BY_DEFAULT, Gate, SocketOptions
+from ottla.env.ports import BY_DEFAULT, Gate, KnowsPeer, SocketOptions
 
 _log = logging.getLogger("ottla.net")
 _AT_ONCE: Final = 64  # connections accepted before others have the loop
@@ -109,8 +109,14 @@ class TcpListener:
             task.add_done_callback(self._beginning.discard)
 
     async def _begin(self, connection: socket.socket, host: str) -> None:
+        def make() -> asyncio.BaseProtocol:
+            protocol = self._factory()
+            if isinstance(protocol, KnowsPeer):
+                protocol.host = host
+            return protocol
+
         try:
-            await self._loop.connect_accepted_socket(self._factory, connection)
+            await self._loop.connect_accepted_socket(make, connection)
         except OSError:  # it ended before it began
             connection.close()
             self._gate.gone(host)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 from uuid import UUID
 
 from ottla.env.metrics import Metrics
@@ -111,6 +111,13 @@ class SocketOptions(NamedTuple):
 
 
 BY_DEFAULT: Final = SocketOptions()
+
+
+@runtime_checkable
+class KnowsPeer(Protocol):
+    """A protocol that is told who was accepted: a transport cannot tell it of one that has ended already."""
+
+    host: str
 
 
 class Network(Protocol):

@@ -216,6 +216,8 @@ class LogDir:
             raise
         moved.continue_from(log, flushed_offset)
         self.logs[log.partition] = moved
+        # Before the other folder forgets where the log begins.
+        self._start_file.put_now(write_offsets(self._start_offsets_to_keep()))
         return moved
 
     def let_go(self, log: PartitionLog) -> str:

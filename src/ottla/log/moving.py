@@ -89,7 +89,12 @@ class LogMove:
         while not self._is_nearly_level():
             for segment in list(self.log.segments):
                 if segment not in self._finished:
-                    await self._copy(segment)
+                    try:
+                        await self._copy(segment)
+                    except OSError:
+                        if segment in self.log.segments:
+                            raise
+                        # Deleted meanwhile: nobody needs it.
 
     async def _copy(self, segment: Segment) -> None:
         blocking = self._env.executor.blocking

@@ -11,7 +11,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from errno import EBADF, EMFILE, ENFILE, ENOMEM
+from errno import EBADF, EIO, EMFILE, ENFILE, ENOMEM
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -153,6 +153,9 @@ class PartitionLog(ReadableLog):
             with suppress(OSError):  # what stays there is cut off by the next start
                 segment.file_for().truncate(before)
             self.fail(error)
+            raise
+        except BaseException as error:  # by a mistake of ours, after it was written or before: a restart will see
+            self.fail(OSError(EIO, f"an append was cut off by {error!r}", segment.path))
             raise
 
     def fail(self, error: OSError) -> None:
@@ -354,6 +357,7 @@ class PartitionLog(ReadableLog):
         self.producers = old.producers  # of which a snapshot does not tell everything
         self.epochs = old.epochs
         self._latest_epoch = old.epochs.latest
+        self._epochs_to_store = True  # the copy has dropped those that have no batch yet
         self.flushed_offset = self._flush_goal = flushed_offset
         self._due_flush, self._held_offset = old._due_flush, old._held_offset
         self._stopped_at = None

@@ -105,7 +105,8 @@ class LocalController:
             # The decision looked at records that may still be lost; its reply must not get ahead of them.
             done: asyncio.Future[R] = self._env.loop.create_future()
             last = (self._pending or self._to_publish)[-1]
-            self._pending.append(_Pending(last.last_offset, None, last.image, result.reply, done))
+            waiting = self._pending if self._pending else self._to_publish
+            waiting.append(_Pending(last.last_offset, None, last.image, result.reply, done))
             return await done
         return result.reply
 

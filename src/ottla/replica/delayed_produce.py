@@ -35,7 +35,8 @@ class DelayedProduce:
         self._finished = False
 
     def start(self) -> None:
-        self._timer = self._timers.after(self._timeout_ms, self._expired)
+        if self._acks == -1:  # as in Kafka: others wait for nothing but their append
+            self._timer = self._timers.after(self._timeout_ms, self._expired)
         for t, topic in enumerate(self._rows):
             for r, (partition, result) in enumerate(topic):
                 if isinstance(result, asyncio.Future):

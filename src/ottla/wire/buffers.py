@@ -22,6 +22,7 @@ class BufferPool:
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.lent = 0
+        self._buffers = 0  # of what is lent: the rest is what requests and answers keep beyond them
         self._free: dict[int, list[bytearray]] = {}
         self._kept = 0
         self._waiting: deque[tuple[int, Callable[[Lent], None]]] = deque()
@@ -51,6 +52,7 @@ class BufferPool:
     def give_back(self, buffer: Lent) -> None:
         size = len(buffer)
         self.lent -= size
+        self._buffers -= 1
         if isinstance(buffer, bytearray) and self._kept + size <= _KEPT_BYTES:
             self._kept += size
             self._free.setdefault(size, []).append(buffer)
@@ -65,10 +67,11 @@ class BufferPool:
         self._serve_waiting()
 
     def _fits(self, size: int) -> bool:
-        return not self.lent or self.lent + size <= self.budget
+        return not self._buffers or self.lent + size <= self.budget
 
     def _lend(self, size: int) -> Lent:
         self.lent += size
+        self._buffers += 1
         free = self._free.get(size)
         if free:
             self._kept -= size

@@ -81,8 +81,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         peer = transport.get_extra_info("peername")
-        self.host = str(peer[0]) if isinstance(peer, tuple) else str(peer)
-        self.peer = f"{self.host}:{peer[1]}" if isinstance(peer, tuple) else self.host
+        if isinstance(peer, tuple):  # it is not known any more of one that has ended already
+            self.host, self.peer = str(peer[0]), f"{peer[0]}:{peer[1]}"
         transport.set_write_buffer_limits(high=0)  # what the client does not take at once stays in its file
         if (sock := transport.get_extra_info("socket")) is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -325,7 +325,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not self._handling:
             if self._out:
                 self._write_out()
-            self._go_on()
+            if self._settings.turn.is_running_due:
+                asyncio.get_running_loop().call_soon(self._go_on)  # not one within the other without end
+            else:
+                self._go_on()
 
     def afterwards(self, callback: Callable[[], None]) -> None:
         self._settings.turn.afterwards(callback)

@@ -7,11 +7,14 @@ of small requests would keep timers and other connections waiting for a tenth of
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 from ottla.env.ports import Clock
+
+_log = logging.getLogger("ottla.wire")
 
 TURN_SECONDS: Final = 0.004
 
@@ -23,6 +26,7 @@ class Turn:
         self._postponed: deque[Callable[[], None]] = deque()
         self.due: list[Callable[[], None]] = []
         self.is_handling = False  # of requests that have just come in
+        self.is_running_due = False
 
     def afterwards(self, callback: Callable[[], None]) -> None:
         """After the requests that are being handled, and before they are answered: others wait for what they did."""
@@ -32,9 +36,17 @@ class Turn:
             asyncio.get_running_loop().call_soon(callback)
 
     def run_due(self) -> None:
+        """Whoever is answered here goes on with his next request later: it may be what another one waits for."""
         due, self.due = self.due, []
-        for callback in due:
-            callback()
+        self.is_running_due = True
+        try:
+            for callback in due:
+                try:
+                    callback()
+                except Exception:
+                    _log.exception("a request that waited failed")
+        finally:
+            self.is_running_due = False
 
     def is_over(self) -> bool:
         now = self._clock.elapsed()

@@ -17,6 +17,7 @@ from ottla.model.names import TopicPartition
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 
 _log = logging.getLogger("ottla.broker")
+_SHOWN: Final = 500  # characters of what was refused, in the log
 _LONGEST_NAME: Final = 255
 _UNIQUE: Final = "." + "0" * 32
 
@@ -30,11 +31,15 @@ def handle(context: Context, request: Any) -> Any:
         for number in topic.partitions
     }
     results: dict[str, list[dict[str, Any]]] = {}
+    refused: list[str] = []
     for key, path in targets.items():
         code = _move(context, key, path) if allowed else ErrorCode.cluster_authorization_failed
         if code is not ErrorCode.none:
-            _log.warning("%s is not moved to %s: %s", key, path, code.name)
+            refused.append(f"{key} to {path}: {code.name}")
         results.setdefault(key.topic, []).append({"partition_index": key.partition, "error_code": code})
+    if refused:
+        shown = "; ".join(text[:_SHOWN] for text in refused[:3])
+        _log.warning("%d of %d partitions are not moved: %s", len(refused), len(targets), shown)
     return context.respond(
         throttle_time=timedelta(0),
         results=[{"topic_name": name, "partitions": rows} for name, rows in results.items()],

@@ -8,6 +8,7 @@ An answer means that the partitions are committed and that this node serves its 
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any, Final
 
@@ -22,11 +23,11 @@ _FORBIDDEN: Final = ApiError(ErrorCode.topic_authorization_failed)
 
 
 async def handle(context: Context, request: Any) -> Any:
-    names = [topic.name for topic in request.topics]
+    names = Counter(topic.name for topic in request.topics)
     forbidden = {
         name: _FORBIDDEN
-        for name in names
-        if names.count(name) == 1 and not context.allowed(Operation.ALTER, Resource.TOPIC, name)
+        for name, count in names.items()
+        if count == 1 and not context.allowed(Operation.ALTER, Resource.TOPIC, name)
     }
     wanted = tuple(_wanted(topic) for topic in request.topics if topic.name not in forbidden)
     outcomes = list(forbidden.items())

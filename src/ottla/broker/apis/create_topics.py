@@ -9,6 +9,7 @@ An answer means that the topics are committed and that this node serves its part
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any, Final
 
@@ -57,8 +58,8 @@ def _forbidden(context: Context, names: list[str]) -> list[str]:
         return []
     return [
         name
-        for name in dict.fromkeys(names)
-        if names.count(name) == 1
+        for name, count in Counter(names).items()
+        if count == 1
         and name != METADATA_TOPIC
         and not context.allowed(Operation.CREATE, Resource.TOPIC, name)
     ]

@@ -37,7 +37,10 @@ def handle(context: Context, request: Any) -> Any:
     results = []
     imagined = 0
     # Once for each, though Kafka tells a resource as often as it is named: a small request must not have a huge answer.
-    for row in dict.fromkeys(request.resources):
+    resources: dict[tuple[int, str], Any] = {}
+    for row in request.resources:
+        resources.setdefault((row.resource_type, row.resource_name), row)
+    for row in resources.values():
         try:
             if unknown:  # as in Kafka, one wrong type spoils them all
                 raise KafkaError(ErrorCode.invalid_request, f"resource type {unknown[0]} is not known")
@@ -55,7 +58,8 @@ def handle(context: Context, request: Any) -> Any:
 
 def _describe(context: Context, row: Any) -> list[DescribedConfig]:
     """KafkaError where the answer is an error."""
-    kind, name, keys = row.resource_type, row.resource_name, row.configuration_keys
+    kind, name = row.resource_type, row.resource_name
+    keys = None if row.configuration_keys is None else frozenset(row.configuration_keys)
     if kind == ResourceType.TOPIC:
         _demand(context, Resource.TOPIC, name, ErrorCode.topic_authorization_failed)
         return _topic(context, name, keys)

@@ -19,6 +19,8 @@ _HELP: Final = "Pushed by clients (KIP-714)."
 
 Key = tuple[str, Kind, str]  # family, kind, labels
 
+_RESERVED: Final = ("le", "quantile")
+
 
 class Received:
     def __init__(self) -> None:
@@ -62,11 +64,17 @@ def _key(point: Point, fixed: dict[str, str]) -> Key:
     name = "ottla_client_" + _plain(point.name.removeprefix(_PREFIX))
     if point.is_counter and not name.endswith("_total"):
         name += "_total"
-    given = {_plain(key): value for key, value in point.attributes if key}
+    given = {_label(key): value for key, value in point.attributes if key}
     kind = Kind.COUNTER if point.is_counter else Kind.GAUGE
     if kind is Kind.GAUGE and name.endswith("_total"):
         name += "_level"  # a name is of one kind only, whatever clients say
     return name, kind, labels(**fixed | {key: value for key, value in given.items() if key not in fixed})
+
+
+def _label(key: str) -> str:
+    """Some names mean something to Prometheus."""
+    plain = _plain(key)
+    return f"client_{plain}" if plain.startswith("__") or plain in _RESERVED else plain
 
 
 def _plain(text: str) -> str:

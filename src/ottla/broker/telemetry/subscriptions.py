@@ -7,7 +7,6 @@ what it was told by a subscription id: when subscriptions change, so do the ids,
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, NamedTuple
@@ -16,6 +15,7 @@ from uuid import UUID
 from crc32c import crc32c
 
 from ottla.metadata.meta_properties import uuid_text
+from ottla.model.config.client_metrics import Pattern
 from ottla.model.errors import ErrorCode
 
 DEFAULT_INTERVAL_MS: Final = 5 * 60_000
@@ -33,7 +33,7 @@ _ASK_AGAIN: Final = (ErrorCode.unknown_subscription_id, ErrorCode.unsupported_co
 class Subscription(NamedTuple):
     metrics: tuple[str, ...]  # beginnings of names
     interval_ms: int
-    match: Mapping[str, re.Pattern[str]]
+    match: Mapping[str, Pattern]
 
     def is_for(self, client: Mapping[str, str | None]) -> bool:
         return all(

@@ -40,7 +40,7 @@ THROTTLED: Final = Family(
     "kafka_server_client_metrics_throttle_count", Kind.GAUGE, "Pushes and questions that came too early."
 )
 PUSHES: Final = Family("kafka_server_client_metrics_plugin_export_count", Kind.GAUGE, "Pushes that were taken.")
-LEFT_OUT: Final = Family("ottla_client_metrics_left_out_total", Kind.COUNTER, "Numbers for which there was no room.")
+LEFT_OUT: Final = Family("ottla_telemetry_left_out_total", Kind.COUNTER, "Numbers for which there was no room.")
 
 
 class Telemetry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.cli.cluster import Cluster
 from ottla.cli.config.resource import known_names, resource
@@ -12,6 +12,8 @@ from ottla.cli.output import note
 
 if TYPE_CHECKING:
     from ottla.cli.admin.configs import Change, ConfigEntry
+
+_SECRET_WORDS: Final = ("password", "secret", "key", "token", "credential", "jaas")
 
 
 def apply(cluster: Cluster, kind: str, name: str, changes: Sequence[Change], *, check_only: bool) -> None:
@@ -34,11 +36,24 @@ def apply(cluster: Cluster, kind: str, name: str, changes: Sequence[Change], *, 
             note(f"Warning: {change.name} is no config that is known{told}")
 
 
+def may_be_secret(name: str) -> bool:
+    """A password; or a broker's config that nobody knows: Kafka takes these for secrets too."""
+    from ottla.model.config import BROKER_CONFIGS, TOPIC_CONFIGS
+    from ottla.model.config.definition import ConfigType
+
+    definition = BROKER_CONFIGS.get(name) or TOPIC_CONFIGS.get(name)
+    if definition is not None:
+        return definition.type is ConfigType.PASSWORD
+    plain = name.split(".", 3)[-1] if name.startswith("listener.name.") else name
+    known = BROKER_CONFIGS.get(plain)
+    return known.type is ConfigType.PASSWORD if known is not None else any(word in name for word in _SECRET_WORDS)
+
+
 def _told(change: Change, before: ConfigEntry | None) -> str:
     from ottla.cli.admin.configs import SOURCES, Operation
 
     was = "not set" if before is None else f"{before.shown} ({SOURCES.get(before.source, 'set')})"
-    shown = "(secret)" if before is not None and before.sensitive else change.value
+    shown = "(secret)" if (before is not None and before.sensitive) or may_be_secret(change.name) else change.value
     match change.operation:
         case Operation.SET:
             return f"{change.name} was {was}, is {shown}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.model.config.broker import parse_values
 from ottla.model.config.tables.client_metrics import CLIENT_METRICS_CONFIGS
@@ -40,16 +39,27 @@ def validate_client_metrics(overrides: Mapping[str, str]) -> None:
     match_patterns(patterns)
 
 
-def match_patterns(patterns: Iterable[str]) -> dict[str, re.Pattern[str]]:
-    """By what they are matched with; the last one of a name counts."""
-    found: dict[str, re.Pattern[str]] = {}
+class Pattern(Protocol):
+    def fullmatch(self, text: str) -> object: ...
+
+
+def match_patterns(patterns: Iterable[str]) -> dict[str, Pattern]:
+    """By what they are matched with; the last one of a name counts.
+
+    RE2 matches in linear time: with any other engine a pattern could keep the loop busy for good.
+    """
+    import re2  # only where there are subscriptions
+
+    options = re2.Options()
+    options.log_errors = False
+    found: dict[str, Pattern] = {}
     for text in patterns:
         name, equals, pattern = text.partition("=")
         wrong = ConfigError("", None, f"Illegal client matching pattern: {text}")
         if name.strip() not in MATCHED or not equals or not pattern or "=" in pattern:
             raise wrong
         try:
-            found[name.strip()] = re.compile(pattern.strip())
-        except re.error:
+            found[name.strip()] = re2.compile(pattern.strip(), options=options)
+        except re2.error:
             raise wrong from None
     return found

@@ -160,7 +160,18 @@ _TYPE_NAMES: Final = {
 
 _BITS: Final = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+\Z")
+_MOST_DIGITS: Final = 20
 _COMMA: Final = re.compile(r"\s*,\s*")
+
+
+def whole_number(text: str) -> int | None:
+    """What Java would read; None of something else, or too long to be a number of any use."""
+    if _WHOLE_NUMBER.match(text) is None:
+        return None
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > _MOST_DIGITS:
+        return None
+    return int(f"-{digits or 0}" if text[0] == "-" else digits or "0")
 
 
 def _parse(definition: ConfigDef, text: str) -> Value:
@@ -172,7 +183,7 @@ def _parse(definition: ConfigDef, text: str) -> Value:
             return lowered == "true"
         case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
             half = 1 << (_BITS[definition.type] - 1)
-            if _WHOLE_NUMBER.match(text) is None or not -half <= (number := int(text)) < half:
+            if (number := whole_number(text)) is None or not -half <= number < half:
                 reason = f"not a number of type {definition.type.name}"
                 raise ConfigError(definition.name, text, f"{reason} ({definition.allowed})")
             return number
