@@ -33,7 +33,7 @@ TARGET = ROOT / "docs" / "reference" / "configs.md"
 SOURCE = ROOT / "src" / "ottla"
 
 # What reads configs to act on them. The other packages check, print or pass on.
-ACTING = ("broker", "log", "metadata", "raft", "replica", "wire")
+ACTING = ("broker", "coordinator", "log", "metadata", "raft", "replica", "wire")
 # Read by name, while a node's config is put together (model/config/broker.py), and used through what comes out.
 RESOLVED = {
     "process.roles", "broker.id", "log.dir", "advertised.listeners", "listener.security.protocol.map",

@@ -141,18 +141,21 @@ def test_a_reader_that_leaves_early_is_no_error(ottla: Run, topic: str, node: st
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.kafka
-def test_reading_goes_on_where_a_group_is_and_commits_nothing(kafka: ApacheKafka) -> None:
+@pytest.mark.parametrize("where", ["node", pytest.param("kafka", marks=pytest.mark.kafka)])
+def test_reading_goes_on_where_a_group_is_and_commits_nothing(request: pytest.FixtureRequest, where: str) -> None:
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+    found = request.getfixturevalue(where)
+    address = found.bootstrap if isinstance(found, ApacheKafka) else found
+
     def run(*args: str) -> str:
-        done = run_ottla(*args, address=kafka.bootstrap)
+        done = run_ottla(*args, address=address)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     run("topic", "create", "grouped")
     run("produce", "grouped", "a", "b", "c")
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "billing"})
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "billing"})
     deadline = time.monotonic() + 30
     while True:  # until the coordinator is there
         try:

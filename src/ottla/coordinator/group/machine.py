@@ -31,19 +31,18 @@ class GroupMachine:
     ) -> None:
         now_ms = env.clock.now_ms
 
-        def number(name: str) -> Callable[[], int]:
-            return lambda: config().get_int(name)
-
         around = Surroundings(shard, now_ms, lambda: str(env.random.uuid()), _limits(config()), note)
         self.classic = ClassicGroups(shard.timeline, around)
-        self.offsets = Offsets(shard.timeline, self.classic, now_ms, number("offset.metadata.max.bytes"))
+        self.offsets = Offsets(
+            shard.timeline, self.classic, now_ms, lambda: config().get_int("offset.metadata.max.bytes")
+        )
         self.sweep = OffsetSweep(
             self.offsets.table,
             self.classic,
             shard,
             now_ms,
             lambda: config().get_int("offsets.retention.minutes") * _MINUTE_MS,
-            number("offsets.retention.check.interval.ms"),
+            lambda: config().get_int("offsets.retention.check.interval.ms"),
         )
 
     def replay(self, record: StoredRecord, producer_id: int, producer_epoch: int) -> None:

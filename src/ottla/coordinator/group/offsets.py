@@ -14,6 +14,7 @@ from ottla.model.errors import ErrorCode
 from ottla.model.names import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
 
 _NONE: Final = ErrorCode.none
+_FOR_EVER: Final = 2**63 - 1
 _GROUP_MUST_EXIST: Final = 9  # from this version of OffsetCommit on a missing group is called that
 
 
@@ -96,7 +97,7 @@ class Offsets:
             return Outcome(code)
         self._owners.heard(member.group, member.id)
         now_ms, longest = self._now_ms(), self._longest_metadata()
-        expire_ms = NO_TIMESTAMP if retention_ms is None else now_ms + retention_ms
+        expire_ms = NO_TIMESTAMP if retention_ms is None else min(now_ms + retention_ms, _FOR_EVER)
         codes: list[ErrorCode] = []
         records: list[StoredRecord] = []
         for topic, partition, offset, epoch, metadata, topic_id in commits:

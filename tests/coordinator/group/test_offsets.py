@@ -1,0 +1,262 @@
+"""Committed offsets of one coordinator: who may commit, what is seen when, what expires."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+from tests.coordinator.group.keeping import Keeper, config, tell
+from tests.log.given import Machine, everything, marker
+from tests.replica.given import ALONE, leader
+
+from ottla.broker.group_coordinator import group_hash
+from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, commit_record
+from ottla.coordinator.group.offset_sweep import _RECORDS_A_TURN
+from ottla.coordinator.group.offsets import Commit, Fetched, Member, Wanted
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.record.batch import parse_header
+from ottla.record.builder import build_batch
+from ottla.record.reader import read_records
+from ottla.record.records import Record
+from ottla.sim.executor import SimExecutor
+
+OK = ErrorCode.none
+MINUTE_S = 60
+DAY_S = 86_400
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    with Machine() as machine:
+        yield machine
+
+
+@pytest.mark.parametrize(
+    ("group", "partition"),
+    [
+        # What Apache Kafka 4.3 chose of 50 partitions, but for the last, whose hash is the smallest of all integers.
+        ("g9", 0), ("", 0), ("ret", 1), ("fresh2", 20), ("g", 3), ("g2", 43), ("fresh", 46),
+        ("polygenelubricants", 0),
+    ],
+)  # fmt: skip
+def test_a_group_lives_where_kafka_would_look_for_it(group: str, partition: int) -> None:
+    assert group_hash(group) % 50 == partition
+
+
+def test_hashes_are_of_utf_16_units() -> None:
+    assert group_hash("😀") == (0xD83D * 31 + 0xDE00)
+
+
+class TestWhatIsSeen:
+    def test_a_commit_is_seen_once_it_is_committed(self, machine: Machine) -> None:
+        async def story(keeper: Keeper) -> None:
+            machine.env.executor.longest_s = 0.5  # type: ignore[attr-defined]
+            done = keeper.commit("g", 7)
+            await asyncio.sleep(0.001)
+            assert keeper.offsets("g") == {} and not done.done()
+            assert keeper.offsets("g", stable=True) == {("orders", 0): 7}
+            assert await done == [OK]
+            assert keeper.offsets("g") == {("orders", 0): 7}
+
+        assert isinstance(machine.env.executor, SimExecutor)
+        tell(machine, story, flush_messages=1)
+
+    def test_one_that_could_not_be_stored_has_not_happened(self, machine: Machine) -> None:
+        async def story(keeper: Keeper) -> None:
+            await keeper.commit("g", 7)
+            groups = keeper.groups
+            machine.disk.fail("*.log", errno.EIO, ("write",))
+            with pytest.raises(KafkaError) as refused:
+                await keeper.commit("new", 8)
+            assert refused.value.code is ErrorCode.not_coordinator
+            assert groups.offsets.fetch_all("new", stable=True) == {}
+            assert groups.classic.get("new") is None and groups.classic.get("g") is not None
+
+        tell(machine, story)
+
+    def test_the_next_leader_knows_them(self, machine: Machine) -> None:
+        async def first(keeper: Keeper) -> None:
+            await asyncio.gather(*[keeper.commit(f"g{n % 10}", n, partition=n % 3) for n in range(100)])
+
+        async def second(keeper: Keeper) -> None:
+            for n in range(10):
+                at = {number % 3: number for number in range(100) if number % 10 == n}
+                assert keeper.offsets(f"g{n}") == {("orders", partition): offset for partition, offset in at.items()}
+
+        tell(machine, second, tell(machine, first))
+
+    def test_of_a_topic_by_id_only_those_of_that_topic(self, machine: Machine) -> None:
+        async def story(keeper: Keeper) -> None:
+            await keeper.commit("g", 7, topic_id=UUID(int=1))
+            offsets = keeper.groups.offsets
+            for topic_id, offset in ((None, 7), (UUID(int=1), 7), (UUID(int=2), -1)):
+                (found,) = offsets.fetch("g", [Wanted("orders", [0], topic_id)], stable=False)
+                assert found == [Fetched(0, offset)]
+
+        tell(machine, story)
+
+
+class TestWhoMayCommit:
+    @pytest.mark.parametrize(
+        ("member", "version", "code"),
+        [
+            (Member("new"), 2, OK),
+            (Member("new", "me", "instance", -1), 9, OK),
+            (Member("new", "me", None, 0), 8, ErrorCode.illegal_generation),
+            (Member("new", "me", None, 0), 9, ErrorCode.group_id_not_found),
+            (Member("there"), 9, OK),
+            (Member("there", "me", None, 1), 9, ErrorCode.unknown_member_id),
+            (Member("there", "me", "instance", 1), 9, ErrorCode.unknown_member_id),
+        ],
+    )
+    def test_those_that_the_group_knows_or_nobody(
+        self, machine: Machine, member: Member, version: int, code: ErrorCode
+    ) -> None:
+        async def story(keeper: Keeper) -> None:
+            await keeper.commit("there", 1)
+            result = await keeper.write(
+                lambda groups: groups.offsets.commit(member, [Commit("orders", 0, 7)], version)
+            )  # fmt: skip
+            assert result == ([OK] if code is OK else code)
+
+        tell(machine, story)
+
+
+class TestTransactions:
+    """Written by Apache Kafka: producers that commit offsets with their transactions."""
+
+    def load(self, machine: Machine, *batches: bytes) -> object:
+        partition = leader(machine)
+        for data in batches:
+            machine.call(lambda data=data: partition.log.append(data, parse_header(data), 5, 0, 0))
+        partition.lead_or_follow(ALONE._replace(leader_epoch=6))
+        return partition
+
+    def batch(self, offset: int, producer_id: int = -1) -> bytes:
+        record = commit_record(OffsetKey("g", "orders", 0), CommittedOffset(offset, commit_ms=1))
+        rows = [Record(record.key, record.value, 0)]
+        if producer_id < 0:
+            return build_batch(rows)
+        return build_batch(rows, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+
+    @pytest.mark.parametrize(
+        ("log", "offset", "is_stable"),
+        [
+            (["3", "9:5"], 3, False),
+            (["3", "9:5", "9 commit"], 5, True),
+            (["3", "9:5", "9 abort"], 3, True),
+            (["9:5", "3", "9 commit"], 3, True),  # what was written later counts
+            (["9:5", "8:6", "8 commit", "9 commit"], 6, True),
+        ],
+    )
+    def test_they_count_when_it_ends(self, machine: Machine, log: list[str], offset: int, is_stable: bool) -> None:
+        def data(entry: str) -> bytes:
+            producer, _, value = entry.partition(":")
+            if value:
+                return self.batch(int(value), int(producer))
+            producer, _, end = entry.partition(" ")
+            return marker(int(producer), commit=end == "commit") if end else self.batch(int(entry))
+
+        async def story(keeper: Keeper) -> None:
+            assert keeper.offsets("g") == {("orders", 0): offset}
+            (rows,) = keeper.groups.offsets.fetch("g", [Wanted("orders", [0])], stable=True)
+            assert rows[0].code is (OK if is_stable else ErrorCode.unstable_offset_commit)
+
+        tell(machine, story, self.load(machine, *map(data, log)))  # type: ignore[arg-type]
+
+    def test_deleting_forgets_the_pending_ones_too(self, machine: Machine) -> None:
+        async def story(keeper: Keeper) -> None:
+            assert await keeper.write(lambda groups: groups.offsets.delete("g", [Wanted("orders", [0])])) == [OK]
+            keeper.groups.end_transaction(9, 0, is_commit=True)
+            assert keeper.offsets("g", stable=True) == {}
+
+        tell(machine, story, self.load(machine, self.batch(5, 9)))  # type: ignore[arg-type]
+
+
+class TestExpiry:
+    def test_nobodys_offsets_expire_a_week_after_their_last_commit(self, machine: Machine) -> None:
+        async def story(keeper: Keeper) -> None:
+            await keeper.commit("g", 1, "old")
+            await asyncio.sleep(3 * DAY_S)
+            await keeper.commit("g", 2, "new")
+            await asyncio.sleep(4 * DAY_S - MINUTE_S)
+            assert set(keeper.offsets("g")) == {("old", 0), ("new", 0)}
+            await asyncio.sleep(12 * MINUTE_S)
+            assert set(keeper.offsets("g")) == {("new", 0)}
+            assert keeper.groups.classic.get("g") is not None
+            await asyncio.sleep(3 * DAY_S)
+            assert keeper.offsets("g") == {}
+            assert keeper.groups.classic.get("g") is None  # nothing is left of it
+
+        async def after(keeper: Keeper) -> None:
+            assert keeper.offsets("g") == {}
+            assert keeper.groups.classic.ids() == []
+
+        tell(machine, after, tell(machine, story))
+
+    def test_a_client_of_old_sets_the_time_itself(self, machine: Machine) -> None:
+        async def story(keeper: Keeper) -> None:
+            await keeper.commit("g", 1, "short", retention_ms=60_000)
+            await keeper.commit("g", 2, "usual")
+            await asyncio.sleep(5 * MINUTE_S)
+            assert set(keeper.offsets("g")) == {("usual", 0)}
+
+        tell(machine, story, settings=config(offsets_retention_check_interval_ms=10_000))
+
+    def test_many_take_several_batches_and_turns(self, machine: Machine) -> None:
+        many = 2 * _RECORDS_A_TURN + 5
+
+        async def story(keeper: Keeper) -> None:
+            rows = [Commit("orders", number, 1) for number in range(many)]
+            await keeper.write(lambda groups: groups.offsets.commit(Member("g"), rows, 9))
+            await asyncio.gather(*[keeper.commit(f"small-{n}", 1) for n in range(500)])
+            await asyncio.sleep(5 * MINUTE_S)
+            assert keeper.offsets("g") == {} and keeper.groups.classic.ids() == []
+
+        settings = config(offsets_retention_minutes=1, offsets_retention_check_interval_ms=10_000)
+        partition = tell(machine, story, settings=settings)
+        sizes = [parse_header(data).record_count for data in everything(partition.log)[2:]]
+        assert max(sizes) <= _RECORDS_A_TURN + 1
+        records = [record for data in everything(partition.log) for record in read_records(data)]
+        assert sum(record.value is None for record in records) == many + 500 + 501  # offsets, and their groups
+
+
+def test_offsets_of_a_deleted_topic_go_but_not_those_of_its_successor(machine: Machine) -> None:
+    old, new = UUID(int=1), UUID(int=2)
+
+    async def story(keeper: Keeper) -> None:
+        for group in range(500):
+            await keeper.commit(f"g{group}", 1, "gone", topic_id=old)
+            await keeper.commit(f"g{group}", 1, "stays", topic_id=UUID(int=3))
+        await keeper.commit("g7", 5, "gone", topic_id=new)
+        await keeper.write(lambda groups: groups.sweep.forget_topics({"gone": old}))
+        await asyncio.sleep(1)
+        assert keeper.offsets("g7") == {("gone", 0): 5, ("stays", 0): 1}
+        assert all(keeper.offsets(f"g{group}") == {("stays", 0): 1} for group in range(500) if group != 7)
+
+    tell(machine, story)
+
+
+def test_a_deleted_group_takes_its_offsets_along(machine: Machine) -> None:
+    async def story(keeper: Keeper) -> None:
+        await keeper.commit("g", 1)
+        await keeper.commit("h", 2)
+        assert await keeper.write(lambda groups: groups.delete(["g", "nobody"])) == [OK, ErrorCode.group_id_not_found]
+        assert keeper.offsets("g") == {} and keeper.offsets("h") == {("orders", 0): 2}
+
+    tell(machine, story)
+
+
+def test_records_that_are_not_known_are_left_alone(machine: Machine) -> None:
+    partition = leader(machine)
+    data = build_batch([Record(b"\x00\x63what", b"ever", 0), Record(b"\x00\x63what", None, 0)])
+    machine.call(lambda: partition.log.append(data, parse_header(data), 5, 0, 0))
+    partition.lead_or_follow(ALONE._replace(leader_epoch=6))
+
+    async def story(keeper: Keeper) -> None:
+        assert await keeper.commit("g", 1) == [OK]
+
+    tell(machine, story, partition)

@@ -1,0 +1,111 @@
+"""Apache Kafka's tools read our `__consumer_offsets`, and our coordinator reads what Apache Kafka wrote."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.broker.apis.asking import create, topic_to_create
+from tests.broker.apis.committing import await_coordinator, commit, committed, delete
+from tests.interop.conftest import create_topic
+from tests.interop.test_committed_offsets import read_all
+
+from ottla.broker.group_coordinator import group_hash
+from ottla.testing import apache_kafka
+from ottla.testing.apache_kafka import ApacheKafka, free_port, tool
+from ottla.testing.node import running_node
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.skipif(not apache_kafka.available(), reason="needs java and Apache Kafka's jars"),
+]
+
+
+def test_its_decoder_reads_what_we_write(tmp_path: Path) -> None:
+    with running_node(tmp_path) as node:
+        create(node.address, topic_to_create("orders", 3))
+        await_coordinator(node.address, "billing")
+        commit(node.address, "billing", {"orders": {0: 7, 1: 8}}, metadata="so far", epoch=4)
+        commit(node.address, "billing", {"orders": {2: 9}}, version=2, retention_ms=86_400_000)
+        delete(node.address, "billing", {"orders": [1]})
+    (log,) = (tmp_path / f"__consumer_offsets-{group_hash('billing') % 50}").glob("*.log")
+
+    done = tool("org.apache.kafka.tools.DumpLogSegments", "--files", str(log), "--offsets-decoder")
+
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if '"group":"billing","topic":"orders"' in line]
+    assert len(lines) == 4, done.stdout
+    assert '"partition":0' in lines[0] and '"offset":7,"leaderEpoch":4,"metadata":"so far"' in lines[0]
+    assert '"partition":2' in lines[2] and '"expireTimestamp":' in lines[2]
+    assert '"partition":1' in lines[3] and '"offset"' not in lines[3]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log dir of an Apache Kafka that has had consumers of all sorts."""
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    kafka = ApacheKafka.start(tmp_path_factory.mktemp("kafka"), free_port(), offsets_topic_num_partitions=5)
+    try:
+        topic = create_topic(kafka.bootstrap, "orders", 3)
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        for number in range(10):
+            producer.produce(topic, b"%d" % number, partition=0)
+        producer.flush(20)
+        assert len(read_all(kafka.bootstrap, "members", topic, 10)) == 10
+        consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "alone", "enable.auto.commit": False})
+        for offset in (3, 4):
+            consumer.commit(offsets=[TopicPartition(topic, 1, offset)], asynchronous=False)
+        for name, commits in (("kept", True), ("dropped", False)):
+            transactional = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name})
+            transactional.init_transactions(20)
+            transactional.begin_transaction()
+            offsets = [TopicPartition(topic, 2, 50 + commits)]
+            transactional.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 20)
+            if commits:
+                transactional.commit_transaction(20)
+            else:
+                transactional.abort_transaction(20)
+        consumer.close()
+        for group in range(20):
+            commit(kafka.bootstrap, f"many-{group}", {topic: {0: group, 1: group + 1}}, version=group % 8 + 2)
+        commit(kafka.bootstrap, "old", {topic: {0: 5}}, version=2, retention_ms=86_400_000)
+        commit(kafka.bootstrap, "deleted", {topic: {0: 5, 1: 5}})
+        delete(kafka.bootstrap, "deleted", {topic: [0]})
+    finally:
+        kafka.stop()
+    return kafka.data
+
+
+def test_we_find_its_groups_offsets(written: Path, tmp_path: Path) -> None:
+    with running_node(tmp_path, offsets_topic_num_partitions=5) as node:
+        create(node.address, topic_to_create("orders", 3))
+        await_coordinator(node.address)
+    for number in range(5):
+        ours, theirs = (folder / f"__consumer_offsets-{number}" for folder in (tmp_path, written))
+        for file in ours.iterdir():
+            if file.name != "partition.metadata":
+                file.unlink()
+        for log in theirs.glob("*.log"):
+            shutil.copy(log, ours)
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+
+    with running_node(tmp_path, offsets_topic_num_partitions=5) as node:
+        groups = ["members", "alone", "old", "deleted", *(f"many-{number}" for number in range(20))]
+        for group in groups:
+            await_coordinator(node.address, group)
+        found = {group: committed(node.address, group).get("orders", []) for group in groups}
+        coordinator = node.node.groups
+        members = node.on_loop(lambda: coordinator.read("members", lambda machine: machine.classic.describe("members")))
+        commit(node.address, "alone", {"orders": {1: 6}})
+        again = committed(node.address, "alone")["orders"]
+
+    assert [row[:2] for row in found["members"]] == [(0, 10)]
+    assert sorted(row[:2] for row in found["alone"]) == [(1, 4), (2, 51)]
+    assert found["old"] == [(0, 5, -1, "")]
+    assert found["deleted"] == [(1, 5, -1, "")]
+    for number in range(20):
+        assert sorted(row[:2] for row in found[f"many-{number}"]) == [(0, number), (1, number + 1)]
+    assert members.state == "Empty"
+    assert dict(row[:2] for row in again) == {1: 6, 2: 51}
