@@ -41,6 +41,7 @@ def ten_thousand(node: Node, number: int) -> dict[str, dict[str, Any]]:
     count = THOUSANDS * 1000
     _all_led(node, count)
     created = time.monotonic() - began
+    _all_on_disk(node, count)  # both sides make most of them after they have answered
     time.sleep(5)
     memory = (node.memory_mb()["rss"] - before) / THOUSANDS
     cpu = node.cpu_seconds()
@@ -69,6 +70,15 @@ def _start(node: Node, count: int) -> float:
     began = node.start(wait=False)
     _all_led(node, count)
     return time.monotonic() - began
+
+
+def _all_on_disk(node: Node, count: int) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        if sum(1 for _ in node.data.glob("many-*/partition.metadata")) >= count:
+            return
+        time.sleep(1)
+    raise TimeoutError(f"{node.side}: {count} partitions are not on the disk after {_PATIENCE_S} s")
 
 
 def _all_led(node: Node, count: int, name: str | None = None) -> None:

@@ -27,6 +27,7 @@ from ottla.model.config.tables import (
     security,
     topic,
 )
+from ottla.model.config.tables.to_come import part_to_come
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "reference" / "configs.md"
@@ -38,10 +39,8 @@ ACTING = ("broker", "coordinator", "log", "metadata", "raft", "replica", "wire")
 RESOLVED = {
     "process.roles", "broker.id", "log.dir", "advertised.listeners", "listener.security.protocol.map",
     "controller.listener.names", "inter.broker.listener.name", "security.inter.broker.protocol",
-    "ottla.metrics.listener", "ottla.log.format",
+    "ottla.metrics.listener", "ottla.log.format", "config.providers",
 }  # fmt: skip
-# Attributes of the same name that have nothing to do with the config.
-NAMESAKES = {"cordoned.log.dirs"}
 # What works only in part, and how much of it.
 PARTS = {
     "cleanup.policy": "compact: records without a key are refused, nothing is compacted away yet",
@@ -102,7 +101,7 @@ The column *effect* says what a value changes in this version:
 
 - **yes**: it works.
 - **in part**: what of it works is said there.
-- **not yet**: it is checked, stored and shown by DescribeConfigs; what it is about is still to come.
+- **not yet**: it is checked, stored and shown by DescribeConfigs; the part that it is about is still to come.
 - **none**: it is about the JVM, its threads or its classes. It is taken, so that a file of Kafka's works unchanged,
   and never does anything here.
 
@@ -128,8 +127,9 @@ def names_read() -> set[str]:
     attributes, texts = _names_in_code()
     found = set(RESOLVED)
     for name in (*TOPIC_CONFIGS, *BROKER_CONFIGS):
-        if name not in NAMESAKES and (name.replace(".", "_") in attributes or name in texts):
+        if name.replace(".", "_") in attributes or name in texts:
             found.add(name)
+    found.update(row.name for row in (*group.ROWS, *client_metrics.ROWS) if row.name in texts)
     for definition in TOPIC_CONFIGS.values():
         if definition.name in found:
             found.update(synonym.name for synonym in definition.synonyms)
@@ -195,7 +195,7 @@ def _effect(row: ConfigDef, read: set[str]) -> str:
     if row.no_effect:
         return "none"
     if row.name not in read:
-        return "not yet"
+        return f"not yet ({part_to_come(row.name)})"
     part = PARTS.get(row.name) or next((PARTS[name] for name in _fallback_of(row) if name in PARTS), None)
     return f"in part ({part})" if part else "yes"
 

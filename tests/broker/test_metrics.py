@@ -179,6 +179,11 @@ def test_the_node_tells_of_its_place_and_of_what_it_needs(node: RunningNode, top
     assert found.value("kafka_controller_kafkacontroller_globaltopiccount") == len(image.topics)
     assert found.value("kafka_controller_kafkacontroller_globalpartitioncount") == partitions
     assert found.value("kafka_controller_kafkacontroller_offlinepartitionscount") == 0
+    assert found.value("kafka_server_raft_metrics_current_leader") == 1
+    assert found.value("kafka_server_raft_metrics_current_epoch") >= 1
+    assert found.value("kafka_server_raft_metrics_high_watermark") > found.value(
+        "kafka_server_metadatacache_metadataoffset"
+    )
     assert found.value("process_resident_memory_bytes") > 10_000_000
     assert found.value("process_cpu_seconds_total") > 0
     assert 5 < found.value("process_open_fds") < found.value("process_max_fds")

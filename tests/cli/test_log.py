@@ -8,6 +8,7 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from click.testing import CliRunner, Result
 from tests.cli.command import run_ottla
 
 from ottla.cli.main import cli
-from ottla.record.batch import Codec
+from ottla.model.errors import OttlaError
+from ottla.record.batch import Codec, computed_crc
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
 from ottla.testing.apache_kafka import ApacheKafka, dump_log_segments
@@ -237,8 +239,6 @@ def test_a_missing_segment_is_a_remark_since_the_topic_may_be_compacted(golden: 
 def test_wrong_records_under_a_right_checksum_are_found_unless_only_headers_are_looked_at(tmp_path: Path) -> None:
     batch = bytearray(build_batch([Record(b"k", b"v", 1000), Record(b"k", b"w", 2000)]))
     batch[35:43] = (9999).to_bytes(8, "big")  # the largest timestamp
-    from ottla.record.batch import computed_crc
-
     batch[17:21] = computed_crc(batch).to_bytes(4, "big")
     folder = tmp_path / "t-0"
     folder.mkdir()
@@ -246,6 +246,46 @@ def test_wrong_records_under_a_right_checksum_are_found_unless_only_headers_are_
     (found,) = problems(folder)
     assert found["problem"] == "the newest record is of 2000, the header says 9999"
     assert problems(folder, "--shallow") == []
+
+
+def test_no_damage_is_too_odd_to_be_told(golden: Path) -> None:
+    """A byte here and there, and cuts: problems or not, never a crash."""
+    random = Random(7)
+    (golden / "__cluster_metadata-0").mkdir()
+    shutil.copy(GOLDEN / "kafka-4.3.0-cluster-metadata.log", golden / "__cluster_metadata-0" / f"{0:020}.log")
+    shutil.copy(GOLDEN / "kafka-4.3.0-quorum-state", golden / "__cluster_metadata-0" / "quorum-state")
+    shutil.copy(GOLDEN / "kafka-4.3.0-bootstrap.checkpoint", golden / "bootstrap.checkpoint")
+    files = sorted(path for path in golden.rglob("*") if path.is_file())
+    for _ in range(200):
+        file = random.choice(files)
+        before = file.read_bytes()
+        data = bytearray(before)
+        for _ in range(random.choice((1, 1, 3))):
+            if data:
+                data[random.randrange(min(len(data), random.choice((100, 1 << 20))))] = random.randrange(256)
+        if random.random() < 0.2:
+            del data[random.randrange(len(data) + 1) :]
+        file.write_bytes(data)
+        if file.suffix == ".log" and random.random() < 0.7:
+            _mend_checksums(file)
+        for command in ("verify", "dump"):
+            done = CliRunner().invoke(cli, ["log", command, str(file), "-O", "json"])
+            assert done.exception is None or isinstance(done.exception, OttlaError | SystemExit), (file, done.exception)
+        file.write_bytes(before)
+
+
+def _mend_checksums(file: Path) -> None:
+    """So that it is the records that are wrong."""
+    data = bytearray(file.read_bytes())
+    position = 0
+    while position + 61 <= len(data):
+        size = int.from_bytes(data[position + 8 : position + 12], "big") + 12
+        if not 61 <= size <= len(data) - position:
+            break
+        batch = data[position : position + size]
+        data[position + 17 : position + 21] = computed_crc(batch).to_bytes(4, "big")
+        position += size
+    file.write_bytes(data)
 
 
 @pytest.mark.kafka

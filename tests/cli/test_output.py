@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.cli.output import Column, cell, print_rows, yaml_lines
+from ottla.cli.progress import Progress
 
 scalars = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False)
 values = st.recursive(
@@ -55,3 +57,31 @@ def test_rows_as_json_and_yaml_have_everything(capsys: pytest.CaptureFixture[str
 
 def test_cells() -> None:
     assert [cell(value) for value in (None, True, False, 3, [1], [])] == ["-", "yes", "no", "3", "1", "none"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_a_line_that_is_written_over_and_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("ottla.cli.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    progress = Progress(total=4000)
+    progress.tick(1)  # too early
+    now = 100.5
+    progress.tick(1000, "1.0 MB")
+    now = 101.5
+    progress.tick(2000)
+    progress.end()
+    first, second = "1,000 of 4,000 (25%) records, 2,000/s, 1.0 MB", "2,000 of 4,000 (50%) records, 1,000/s"
+    assert terminal.getvalue() == f"\r{first}\r{second.ljust(len(first))}\r{' ' * len(second)}\r"
+
+
+def test_progress_is_for_terminals_only(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress()
+    progress._last -= 10
+    progress.tick(5)
+    progress.end()
+    assert capsys.readouterr().err == ""

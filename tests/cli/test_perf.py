@@ -27,7 +27,7 @@ def figures(run: Run, *args: str) -> dict[str, Any]:
 
 
 def test_what_is_written_is_counted_and_is_there(ottla: Run, topic: str) -> None:
-    found = figures(ottla, "produce", topic, "-n", "5250", "-s", "50", "-z", "lz4")
+    found = figures(ottla, "produce", topic, "-n", "5250", "-s", "50", "-z", "lz4", "-p", "0")
     assert (found["records"], found["bytes"], found["failed"]) == (5250, 262_500, 0)
     assert 50 <= found["looked_at"] <= 60 and found["latency_ms"]["min"] <= found["latency_ms"]["p99"]
     assert found["records_per_second"] == pytest.approx(5250 / found["seconds"], rel=0.05)
@@ -35,6 +35,8 @@ def test_what_is_written_is_counted_and_is_there(ottla: Run, topic: str) -> None
     read = figures(ottla, "consume", topic)
     assert (read["records"], read["bytes"]) == (5250, 262_500)
     assert figures(ottla, "consume", topic, "-n", "100")["records"] == 100
+    ottla("topic", "purge", topic, "--before-offset", "100", "--yes")
+    assert figures(ottla, "consume", topic)["records"] == 5150
 
 
 def test_a_rate_is_kept_and_every_record_looked_at(ottla: Run, topic: str) -> None:

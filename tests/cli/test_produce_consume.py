@@ -45,7 +45,19 @@ def test_reading_starts_and_ends_where_told(ottla: Run, topic: str) -> None:
     ottla("produce", topic, "-p", "0", stdin="".join(f"{i}\n" for i in range(10)))
     assert ottla("consume", topic, "-p", "0", "-o", "-3", "-e").stdout == "7\n8\n9\n"
     assert ottla("consume", topic, "-p", "0", "-o", "4", "-n", "2").stdout == "4\n5\n"
-    assert ottla("consume", topic, "-p", "0", "-e").stdout == ""  # from the end
+    assert ottla("consume", topic, "-p", "0", "-o", "end", "-e").stdout == ""
+    assert ottla("consume", topic, "-p", "0", "-e", "-n", "2").stdout == "0\n1\n"  # from the beginning
+
+
+def test_an_offset_that_is_not_there_is_told(ottla: Run, topic: str) -> None:
+    ottla("produce", topic, "-p", "0", *map(str, range(10)))
+    ottla("topic", "purge", topic, "-p", "0", "--before-offset", "4", "--yes")
+    early = ottla("consume", topic, "-p", "0", "-o", "1", "-e")
+    assert early.stdout.split() == ["4", "5", "6", "7", "8", "9"]
+    assert early.stderr == f"{topic}-0 has offsets 4 to 9: reading it from its beginning.\n"
+    late = ottla("consume", topic, "-p", "0", "-o", "11", "-e")
+    assert late.stdout == "" and "reading it from its end." in late.stderr
+    assert ottla("consume", topic, "-p", "0", "-o", "10", "-e").stderr == ""
 
 
 def test_reading_by_time(ottla: Run, topic: str) -> None:

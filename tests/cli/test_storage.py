@@ -86,3 +86,25 @@ def test_a_wrong_line_is_refused_with_file_and_line(properties: Path) -> None:
         refused = run_ottla(*command, str(properties))
         assert refused.returncode == 1
         assert f"{properties}, line 6: Invalid value soon for configuration log.retention.ms" in refused.stderr
+
+
+def test_an_unknown_line_is_warned_about_with_file_and_line(properties: Path) -> None:
+    with properties.open("a") as file:
+        file.write("\n# a comment\nnum.partition=3\n")
+    refused = run_ottla("broker", "--config", str(properties), "--set", "no.such=1")  # not formatted: it stops there
+    told = "config num.partition is unknown and has no effect; did you mean num.partitions?"
+    assert f"Warning: {properties}, line 8: {told}" in refused.stderr
+    assert "Warning: --set no.such: config no.such is unknown and has no effect." in refused.stderr
+
+
+def test_an_override_that_is_wrong_is_refused_as_such(properties: Path) -> None:
+    refused = run_ottla("broker", "--config", str(properties), "--set", "num.io.threads=none")
+    assert refused.returncode == 1
+    assert "--set num.io.threads: Invalid value none for configuration num.io.threads" in refused.stderr
+
+
+def test_a_node_that_takes_too_long_to_start_gives_up(properties: Path) -> None:
+    assert run_ottla("storage", "format", "-t", ID, "-c", str(properties)).returncode == 0
+    late = run_ottla("broker", "--config", str(properties), "--set", "server.max.startup.time.ms=0")
+    assert late.returncode == 1
+    assert "the node has not started within 0 ms (server.max.startup.time.ms)" in late.stderr

@@ -57,6 +57,15 @@ def test_configs_are_changed_with_the_partitions(anywhere: Run, topic: str) -> N
     assert described(anywhere, topic)["configs"] == {"segment.bytes": "2097152"}
 
 
+def test_what_is_refused_in_part_is_not_done_in_part(anywhere: Run, topic: str) -> None:
+    refused = anywhere("topic", "alter", topic, "-p", "3", "-y", "-c", "retention.ms=x")
+    assert refused.returncode == 1
+    assert len(described(anywhere, topic)["partitions"]) == 2
+    refused = anywhere("topic", "alter", topic, "-p", "1000000", "-y", "-c", "retention.ms=1d")
+    assert refused.returncode == 1
+    assert described(anywhere, topic)["configs"] == {}
+
+
 def test_a_check_changes_nothing(anywhere: Run, topic: str) -> None:
     checked = anywhere("topic", "alter", topic, "-p", "5", "-c", "retention.ms=1d", "--check")
     assert (checked.returncode, checked.stderr) == (0, f"Could change topic {topic}: 2 to 5 partitions, 1 config.\n")

@@ -129,7 +129,6 @@ PARTS: Final = (
     Part("DescribeConfigs answers a resource that is named twice once", {DESCRIBE_CONFIGS}, _once),
     Part("Error messages are our own words", _OFFERED, _without("error_message", "batch_index_error_message")),
     Part("A single node needs no controller listener", {DESCRIBE_QUORUM}, _without("listeners")),
-    Part("Single records are named", {PRODUCE}, _without("record_errors")),
 )
 LISTED: Final = tuple(listed.reason for listed in (*WHOLE, *PARTS))
 

@@ -62,9 +62,7 @@ class ConfluentMember(GroupConsumer):
         while not self._ends.is_set():
             message = consumer.poll(0.05)
             if message is not None and message.error() is None:
-                partition, offset = message.partition(), message.offset()
-                assert partition is not None and offset is not None
-                self.received.append((partition, offset))
+                self.received.append((message.partition() or 0, message.offset() or 0))
             self.assigned = frozenset(place.partition for place in consumer.assignment())
         consumer.close()
 

@@ -127,6 +127,7 @@ def test_elections_and_reassignments_of_one_node(node: NodeProcess, new_topic: N
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [1]}]}))
     moves = TOOLS + "reassign.ReassignPartitionsCommand"
+    assert "Successfully started" in run(node, moves, "--execute", "--reassignment-json-file", str(plan))
     assert "is completed" in run(node, moves, "--verify", "--reassignment-json-file", str(plan))
     assert "No partition reassignments found." in run(node, moves, "--list")
 

@@ -5,7 +5,7 @@ from tests.metadata import given
 
 from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.requests import AlterConfigs, AlterOp, ConfigChange, IncrementalAlterConfigs, NewTopic
-from ottla.metadata.controller.result import NO_ERROR, ApiError
+from ottla.metadata.controller.result import NO_ERROR, ApiError, Refused
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.metadata.records.base import MetadataRecord
 from ottla.metadata.records.config_record import ConfigRecord
@@ -116,3 +116,13 @@ def test_the_old_way_takes_away_what_is_not_named() -> None:
 
     assert result.reply == ((TOPIC, NO_ERROR),)
     assert result.records == (change("retention.ms", None), change("segment.ms", "9"))
+
+
+def test_too_many_changes_at_once_are_refused_as_a_whole() -> None:
+    groups = (ConfigResource(ResourceType.GROUP, f"g{number}") for number in range(10_001))
+    change = (ConfigChange("share.isolation.level", AlterOp.SET, "read_committed"),)
+
+    outcome = handle(IncrementalAlterConfigs(tuple((group, change) for group in groups)), IMAGE, given.settings())
+
+    message = "Unable to perform excessively large batch operation."
+    assert outcome == Refused(ApiError(ErrorCode.policy_violation, message))

@@ -12,6 +12,8 @@ from tests.metadata import given
 from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.requests import (
     AssignReplicasToDirs,
+    CordonDirectories,
+    CreateTopics,
     NewTopic,
     ReplicaDirectory,
     Request,
@@ -144,3 +146,34 @@ def test_what_counts_as_online(directory: UUID, online: bool) -> None:
     broker = cluster().brokers[1]
     assert broker.has_online(directory) is online
     assert replace(broker, directories=()).has_online(directory) is (directory != DIRECTORY_LOST)
+
+
+def test_directories_are_cordoned_and_let_go() -> None:
+    image = cluster()
+    epoch = image.brokers[1].epoch
+
+    some = given.decided(CordonDirectories(1, epoch, (FAST,)), image)
+    assert some.brokers[1].cordoned_directories == (FAST,)
+    again = given.accepted(handle(CordonDirectories(1, epoch, (FAST,)), some, given.settings()))
+    assert again.records == ()
+    none = given.decided(CordonDirectories(1, epoch, ()), some)
+    assert none.brokers[1].cordoned_directories == ()
+
+
+def test_a_broker_of_before_cannot_cordon() -> None:
+    image = cluster()
+
+    outcome = handle(CordonDirectories(1, image.brokers[1].epoch - 1, (FAST,)), image, given.settings())
+
+    assert isinstance(outcome, Refused)
+    assert outcome.error.code is ErrorCode.stale_broker_epoch
+
+
+def test_with_all_directories_cordoned_nothing_is_placed() -> None:
+    image = cluster()
+    image = given.decided(CordonDirectories(1, image.brokers[1].epoch, (FAST, LARGE)), image)
+
+    (reply,) = given.accepted(handle(CreateTopics((NewTopic("u", 1, 1),)), image, given.settings())).reply
+
+    assert reply.error.code is ErrorCode.invalid_replication_factor
+    assert "cordoned" in (reply.error.message or "")

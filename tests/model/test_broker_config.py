@@ -133,6 +133,22 @@ def test_log_dir_counts_only_without_log_dirs() -> None:
         ({"log.cleaner.min.compaction.lag.ms": "5", "log.cleaner.max.compaction.lag.ms": "4"}, "must not be above"),
         ({"group.coordinator.rebalance.protocols": "consumer"}, "classic cannot be left out"),
         ({"log.dirs": ""}, "log.dirs: must not be empty"),
+        ({"num.partitions": "many"}, r"not a number of type INT \(a 32-bit whole number, at least 1\)"),
+        ({"log.cleaner.min.cleanable.ratio": "half"}, r"not a number of type DOUBLE \(a number, between 0 and 1\)"),
+        (
+            {"log.preallocate": "yes"},
+            "Invalid value yes for configuration log.preallocate: must be either true or false",
+        ),
+        ({"log.cleaner.threads": "0"}, "log.cleaner.threads: must be at least 1"),
+        ({"log.cleaner.dedupe.buffer.size": "1048576"}, "must be more than 1 MiB for each cleaner thread"),
+        ({"cordoned.log.dirs": "/other"}, "Invalid value /other for configuration cordoned.log.dirs"),
+        ({"cordoned.log.dirs": "*,/data"}, "must stand alone"),
+        ({"max.connections.per.ip.overrides": "host"}, "'host' is not host:count"),
+        (
+            {"authorizer.class.name": "x.Y"},
+            "Invalid value x.Y for configuration authorizer.class.name: there are no ACLs",
+        ),
+        ({"create.topic.policy.class.name": "x.Y"}, "there is no JVM here to load a class"),
     ],
 )
 def test_a_wrong_value_is_refused_with_name_value_and_what_is_allowed(given: dict[str, str], message: str) -> None:
@@ -145,6 +161,16 @@ def test_what_has_no_default_must_be_set() -> None:
         broker_config({"node.id": "1"})
     with pytest.raises(ConfigError, match=r"node\.id: it must be set"):
         broker_config({"process.roles": "broker,controller"})
+
+
+def test_a_wrong_value_is_told_with_its_place() -> None:
+    where = {"num.partitions": "server.properties, line 7", "broker.id": "server.properties, line 9"}
+    only_broker_id = {name: value for name, value in NODE.items() if name != "node.id"}
+
+    with pytest.raises(ConfigError, match=r"^server\.properties, line 7: Invalid value x for configuration num"):
+        broker_config(NODE | {"num.partitions": "x"}, where)
+    with pytest.raises(ConfigError, match=r"^server\.properties, line 9: Invalid value -1 for configuration"):
+        broker_config(only_broker_id | {"broker.id": "-1"}, where)
 
 
 def test_node_id_and_broker_id_stand_for_each_other() -> None:

@@ -52,7 +52,7 @@ def test_these_worlds_have_seen_everything_go_wrong() -> None:
         "power losses": 20,
         "clean stops": 20,
         "starts that failed": 1,
-        "disk operations that failed": 20,
+        "disk operations that failed": 10,  # one takes its folder offline
         "segments made": 500,
         "segments deleted": 50,
         "topics created": 100,

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ottla.broker.context import Context
 from ottla.broker.controller_call import call_controller
+from ottla.env.breath import Breath
 from ottla.metadata.controller.requests import Request
 from ottla.metadata.controller.result import NO_ERROR, ApiError
 from ottla.metadata.image import ConfigResource, ResourceType
@@ -39,7 +40,7 @@ def resource_of(row: Any) -> ConfigResource:
 async def alter(
     context: Context, rows: Sequence[Any], check: Check, request_for: Callable[[list[Any]], Request[Outcomes]]
 ) -> Any:
-    outcomes = _look_at(context, rows, check)
+    outcomes = await _look_at(context, rows, check)
     left = [row for row, outcome in zip(rows, outcomes, strict=True) if outcome is None]
     told: dict[ConfigResource, ApiError] = {}
     allowed = []
@@ -60,10 +61,13 @@ async def alter(
     )
 
 
-def _look_at(context: Context, rows: Sequence[Any], check: Check) -> list[ApiError | None]:
+async def _look_at(context: Context, rows: Sequence[Any], check: Check) -> list[ApiError | None]:
+    """A broker's configs are checked all together, which takes a while: others get the loop in between."""
     counts = Counter(map(resource_of, rows))
     outcomes: list[ApiError | None] = []
+    breath = Breath(context.node.env.clock)
     for row in rows:
+        await breath.take()
         try:
             if counts[resource_of(row)] > 1:
                 raise KafkaError(ErrorCode.invalid_request, "Each resource must appear at most once.")

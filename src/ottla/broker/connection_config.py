@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import ip_address
 
-from ottla.env.ports import BACKLOG
+from ottla.env.ports import SocketOptions
 from ottla.model.config import BrokerConfig
 from ottla.model.config.tables.broker import BROKER_CONFIGS
 from ottla.wire.connection_limits import Limits
@@ -66,6 +66,15 @@ def idle_check_ms(idle_ms: int) -> float:
     return min(max(idle_ms / 10, 20), 30_000) if idle_ms >= 0 else 30_000
 
 
-def backlog(config: BrokerConfig) -> int:
-    """Kafka's default of 50 is for a thread that does nothing but accept; here one loop does everything."""
-    return config.socket_listen_backlog_size if config.is_set("socket.listen.backlog.size") else BACKLOG
+def socket_options(config: BrokerConfig) -> SocketOptions:
+    """Only what was set.
+
+    The system knows better how large buffers should be, and Kafka's default backlog of 50 is for a thread that does
+    nothing but accept; here one loop does everything.
+    """
+    names = {
+        "backlog": "socket.listen.backlog.size",
+        "send_buffer": "socket.send.buffer.bytes",
+        "receive_buffer": "socket.receive.buffer.bytes",
+    }
+    return SocketOptions(**{field: config.get_int(name) for field, name in names.items() if config.is_set(name)})

@@ -1,4 +1,4 @@
-"""Tells the controller in which of several log dirs a partition lies, and which of them have failed (KIP-858)."""
+"""Tells the controller which log dir a partition lies in, which have failed (KIP-858) or are cordoned (KIP-1066)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Final
 from uuid import UUID
 
 from ottla.env.tasks import Tasks
-from ottla.metadata.controller.requests import AssignReplicasToDirs, ReplicaDirectory, TakeDirectoriesOffline
+from ottla.metadata.controller.requests import (
+    AssignReplicasToDirs,
+    CordonDirectories,
+    ReplicaDirectory,
+    TakeDirectoriesOffline,
+)
 from ottla.metadata.controller_port import ControllerPort
 from ottla.model.errors import ErrorCode, KafkaError
 
@@ -25,6 +30,7 @@ class Directories:
         self._broker_epoch = broker_epoch
         self._assigned: dict[tuple[UUID, int], UUID] = {}
         self._failed: list[UUID] = []
+        self._cordoned: tuple[UUID, ...] | None = None  # None: told already
         self._is_telling = False
         self._tasks = Tasks(lambda error: _log.error("the controller could not be told of log dirs: %s", error))
 
@@ -42,6 +48,11 @@ class Directories:
         self._failed.append(directory)
         self._tell()
 
+    def cordon(self, directories: tuple[UUID, ...]) -> None:
+        """These, and no others."""
+        self._cordoned = directories
+        self._tell()
+
     def _tell(self) -> None:
         if not self._is_telling:
             self._is_telling = True
@@ -49,9 +60,12 @@ class Directories:
 
     async def _tell_all(self) -> None:
         try:
-            while self._assigned or self._failed:
+            while self._assigned or self._failed or self._cordoned is not None:
                 if self._assigned:
                     await self._tell_assignments()
+                elif self._cordoned is not None:
+                    cordoned, self._cordoned = self._cordoned, None
+                    await self._controller.submit(CordonDirectories(self._node_id, self._broker_epoch(), cordoned))
                 else:
                     failed, self._failed = tuple(self._failed), []
                     await self._controller.submit(TakeDirectoriesOffline(self._node_id, self._broker_epoch(), failed))

@@ -16,7 +16,7 @@ from uuid import UUID
 from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.apis.registry import ALL
 from ottla.broker.auto_create import AutoCreate
-from ottla.broker.connection_config import backlog, connection_limits, idle_check_ms
+from ottla.broker.connection_config import connection_limits, idle_check_ms, socket_options
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dynamic_config import DynamicConfig
@@ -180,6 +180,7 @@ class Node:
             config_rules(lambda: self.config),
             config.num_partitions,
             config.default_replication_factor,
+            config.get_int("internal.metadata.max.batch.size.in.bytes"),
         )
         records = bootstrap.load(env.disk, config.metadata_log_dir) or bootstrap_records()
         self.controller = self._controller = LocalController(env, raft, settings, records)
@@ -226,8 +227,17 @@ class Node:
         self.replicas.watchers[OFFSETS_TOPIC] = self.groups.runtime.watch
         self.dynamic_config.on_change(self.replicas.reconfigure)
         self.dynamic_config.on_change(lambda _, now: self.logs.expire_producers_after(now.producer_id_expiration_ms))
+        self.dynamic_config.on_change(lambda _, now: self._cordon(now))
         self.moves = Moves(self.env, self.logs, self.replicas, self.directories)
         self.logs.load(KnownPartitions(self.config, self.image, self.logs.folders()))
+        self._cordon(self.config)
+
+    def _cordon(self, config: BrokerConfig) -> None:
+        before = [log_dir.is_cordoned for log_dir in self.logs.dirs]
+        for log_dir in self.logs.dirs:
+            log_dir.is_cordoned = config.is_cordoned(log_dir.path)
+        if before != [log_dir.is_cordoned for log_dir in self.logs.dirs]:
+            self.directories.cordon(tuple(log_dir.id for log_dir in self.logs.dirs if log_dir.is_cordoned))
 
     def _high_watermark(self, partition: TopicPartition) -> int | None:
         return self.replicas.high_watermark(partition)
@@ -252,7 +262,7 @@ class Node:
                         endpoint.host,
                         endpoint.port,
                         ListenerGate(limits, endpoint.name),
-                        backlog(config),
+                        socket_options(config),
                     )
                 )
             except OSError as error:
@@ -339,10 +349,11 @@ def _intervals(config: BrokerConfig) -> TendingIntervals:
 
 
 def _metadata_log_config(config: BrokerConfig) -> LogConfig:
+    segment_bytes = config.get("internal.metadata.log.segment.bytes") or config.metadata_log_segment_bytes
     return log_config(
         None,
         {
-            "internal.segment.bytes": str(config.metadata_log_segment_bytes),
+            "internal.segment.bytes": str(segment_bytes),
             "segment.ms": str(config.metadata_log_segment_ms),
             "retention.ms": "-1",
             "retention.bytes": "-1",

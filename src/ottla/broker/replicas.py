@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from ottla.log.partition_log import PartitionLog
 
 _log = logging.getLogger("ottla.broker")
-_MADE_AT_ONCE: Final = 32
+_MADE_AT_ONCE: Final = 10  # and as many more as take no longer than
+_AT_ONCE_S: Final = 0.015
+_OTHERS_AFTER_S: Final = 0.1
 
 
 class Replicas:
@@ -114,7 +117,7 @@ class Replicas:
         """
         self.image = image
         breath = Breath(self._env.clock)
-        new = 0
+        new, began = 0, self._env.clock.elapsed()
         for topic in delta.deleted_topics.values():
             for number in topic.partitions:
                 self._remove(topic.id, TopicPartition(topic.name, number))
@@ -125,7 +128,7 @@ class Replicas:
             if changed is not None and name is not None:
                 is_new = key not in self.by_id and _is_new(delta, key)
                 new += is_new
-                if new > _MADE_AT_ONCE and is_new:
+                if is_new and new > _MADE_AT_ONCE and self._env.clock.elapsed() - began > _AT_ONCE_S:
                     self._to_make[key] = None
                     continue
                 self._place(key.topic_id, name, key.partition, changed, is_new=is_new)
@@ -142,6 +145,7 @@ class Replicas:
 
     async def _make_others(self) -> None:
         try:
+            await asyncio.sleep(_OTHERS_AFTER_S)  # whoever asked for them looks at the metadata first
             breath = Breath(self._env.clock)
             while self._to_make:
                 self._make(next(iter(self._to_make)))

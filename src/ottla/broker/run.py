@@ -22,8 +22,10 @@ from ottla.env.ports import Env
 from ottla.env.process_metrics import ProcessFigures
 from ottla.env.randomness import SeededRandom
 from ottla.model.config import BrokerConfig
+from ottla.model.errors import OttlaError
 
 _log = logging.getLogger("ottla.broker")
+_NO_LIMIT = (1 << 63) - 1
 
 
 def real_env() -> Env:
@@ -62,7 +64,7 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
     node = Node(real_env(), config)
     loop.add_signal_handler(signal.SIGUSR1, _tell_lag, node)
     gc.disable()  # of what a start makes little goes away again
-    await node.start()
+    await _start(node)
     gc.enable()
     if (warning := what_is_wrong_with(node)) is not None:
         _log.warning("%s", warning)
@@ -80,6 +82,17 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
         node.failed.result()
     _log.info("stopping")
     await node.stop()
+
+
+async def _start(node: Node) -> None:
+    limit_ms = node.config.get_int("server.max.startup.time.ms")
+    try:
+        async with asyncio.timeout(None if limit_ms == _NO_LIMIT else limit_ms / 1000) as within:
+            await node.start()
+    except TimeoutError:
+        if not within.expired():
+            raise
+        raise OttlaError(f"the node has not started within {limit_ms} ms (server.max.startup.time.ms)") from None
 
 
 def _tell_lag(node: Node) -> None:

@@ -28,9 +28,9 @@ def command(file: Path, log_format: str | None, given: tuple[tuple[str, str], ..
 
     loaded = load_properties(file)
     overrides = log_format_config(log_format) | dict(given)
-    where = {name: f"--set {name}" if name in overrides else place for name, place in loaded.where.items()}
+    where = {**loaded.where, **{name: f"--set {name}" for name in overrides}}
     config = broker_config({**loaded.values, **overrides}, where)
-    warn_unknown(config)
+    warn_unknown(config, where)
     check_formatted(config, file)
 
     if not run_node(config, lambda address: note(f"Node {config.node_id} is up at {address}."), ctrl_c):

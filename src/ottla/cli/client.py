@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from ottla.cli.cluster import Cluster
+from ottla.cli.partitions import chosen
 from ottla.model.errors import OttlaError
 
 T = TypeVar("T")
@@ -101,10 +102,7 @@ def chosen_partitions(client: Any, topic: str, only: Sequence[int], cluster: Clu
 
         hint = did_you_mean(topic, _metadata(client, None, cluster).topics)
         raise OttlaError(f"topic {topic} is not there{hint or f'; `ottla topic create {topic}` makes it'}")
-    missing = sorted(set(only) - set(there))
-    if missing:
-        raise OttlaError(f"topic {topic} has no partition {missing[0]}, only 0 to {there[-1]}")
-    return sorted(set(only)) or there
+    return chosen(topic, there, only)
 
 
 def _metadata(client: Any, topic: str | None, cluster: Cluster) -> Any:

@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
+from ottla.cli.completing import profile_names
+
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT: Final = "127.0.0.1:9092"
 DEFAULT_PORT: Final = 9092
@@ -78,7 +80,7 @@ def cluster_options(function: F) -> F:
         "--profile",
         envvar="OTTLA_PROFILE",
         show_envvar=True,
-        shell_complete=_profile_names,
+        shell_complete=profile_names,
         help="The cluster of a profile; `ottla profile add` makes one. By default the one in use, if any.",
     )
     @click.option(
@@ -116,9 +118,3 @@ def chosen_cluster(
         return Cluster(bootstrap, timeout_s)
     addresses = Addresses().convert(found.bootstrap, None, None)
     return Cluster(addresses, timeout_s, tuple(found.properties.items()))
-
-
-def _profile_names(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from ottla.cli import profiles
-
-    return [name for name in profiles.load().profiles if name.startswith(incomplete)]

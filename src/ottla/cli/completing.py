@@ -1,4 +1,4 @@
-"""What a shell offers for the word that is being typed, where a cluster must be asked for it."""
+"""What a shell offers for the word that is being typed, where a file or a cluster must be asked for it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from typing import Final
 import click
 
 WITHIN_S: Final = 1.0  # a shell that hangs on Tab is worse than one that offers nothing
+
+
+def profile_names(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from ottla.cli import profiles
+    from ottla.model.errors import OttlaError
+
+    try:
+        return [name for name in profiles.load().profiles if name.startswith(incomplete)]
+    except OttlaError:
+        return []
 
 
 def topic_names(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

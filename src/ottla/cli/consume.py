@@ -14,6 +14,7 @@ from ottla.cli.completing import topic_names
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import count as counted
 from ottla.cli.output import note
+from ottla.cli.partitions import partitions_option
 from ottla.cli.record_format import DEFAULT_FORMAT, Formatter, compile_format, json_formatter
 from ottla.cli.times import Time
 
@@ -31,8 +32,11 @@ BATCH: Final = 1000
 @click.option("--from-time", "from_ms", type=Time(), help="Start with the first record at or after this time.")
 @click.option("--until", "until_ms", type=Time(), help="End before the first record at or after this time.")
 @click.option("-n", "-c", "--count", type=click.IntRange(min=1), help="End after so many records.")
-@click.option("-e", "--exit-at-end", is_flag=True, help="End when the last record there is has been read.")
-@click.option("-p", "--partition", "only", type=click.IntRange(min=0), multiple=True, help="Only these; repeatable.")
+@click.option(
+    "-e", "--exit-at-end", is_flag=True,
+    help="End when the last record there is has been read; starts at the beginning unless told otherwise.",
+)  # fmt: skip
+@partitions_option
 @click.option(
     "-f", "--format", "template", default=DEFAULT_FORMAT, show_default=True,
     help="%k key, %s value, %K and %S their lengths, %t topic, %p partition, %o offset, %T timestamp, %h headers, %R "
@@ -69,6 +73,8 @@ def command(
 
     if from_beginning and offsets:
         raise click.UsageError("--from-beginning and -o exclude each other")
+    # To end at the end makes sense only from somewhere before it.
+    from_beginning = from_beginning or (exit_at_end and not offsets and from_ms is None)
     starts = ("beginning",) if from_beginning else offsets
     wanted = parse_range(starts, from_ms, until_ms, int(time.time() * 1000))
     if wanted.start == "stored" and group is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ottla.cli.cluster import Addresses
+from ottla.cli.completing import profile_names
 from ottla.cli.groups import SuggestingGroup
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import Column, note, output_option, print_rows, print_value
@@ -13,12 +14,6 @@ from ottla.cli.output import Column, note, output_option, print_rows, print_valu
 @click.group(cls=SuggestingGroup)
 def command() -> None:
     """Keep addresses of clusters under names: `-P NAME` or OTTLA_PROFILE, or `use` for all commands."""
-
-
-def _names(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from ottla.cli import profiles
-
-    return [name for name in profiles.load().profiles if name.startswith(incomplete)]
 
 
 @command.command()
@@ -66,7 +61,7 @@ def list_profiles(output: str | None) -> None:
 
 
 @command.command()
-@click.argument("name", required=False, shell_complete=_names)
+@click.argument("name", required=False, shell_complete=profile_names)
 @output_option
 def show(name: str | None, output: str | None) -> None:
     """Show the profile NAME, or the one in use. Secrets are not shown."""
@@ -92,7 +87,7 @@ def show(name: str | None, output: str | None) -> None:
 
 
 @command.command()
-@click.argument("name", required=False, shell_complete=_names)
+@click.argument("name", required=False, shell_complete=profile_names)
 @click.option("--none", is_flag=True, help="Use none: commands go to 127.0.0.1:9092 again.")
 def use(name: str | None, none: bool) -> None:
     """Use the cluster of profile NAME for all commands that are not told another one."""
@@ -109,7 +104,7 @@ def use(name: str | None, none: bool) -> None:
 
 
 @command.command()
-@click.argument("name", shell_complete=_names)
+@click.argument("name", shell_complete=profile_names)
 def remove(name: str) -> None:
     """Remove the profile NAME; the cluster does not notice."""
     from ottla.cli import profiles

@@ -16,7 +16,7 @@ class Progress:
         self._what = what
         self._total = total
         self._shown = shown and sys.stderr.isatty()
-        self._begun = self._last = time.monotonic()
+        self._last = time.monotonic()
         self._before = 0
         self._width = 0
 
@@ -39,10 +39,6 @@ class Progress:
             sys.stderr.write(f"\r{' ' * self._width}\r")
             sys.stderr.flush()
             self._width = 0
-
-    @property
-    def elapsed_s(self) -> float:
-        return time.monotonic() - self._begun
 
 
 def bytes_text(number: float) -> str:

@@ -80,10 +80,13 @@ def first_offsets(consumer: Any, partitions: Sequence[Partition], wanted: Range,
     def first(topic: str, partition: int) -> int:
         if isinstance(wanted.start, str):
             return int(OFFSET_BEGINNING if wanted.start == "beginning" else OFFSET_END)
-        if wanted.start >= 0:
-            return wanted.start
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=timeout_s)
-        return int(max(low, high + wanted.start))
+        if wanted.start < 0:
+            return int(max(low, high + wanted.start))
+        if not low <= wanted.start <= high:  # librdkafka would go to the end without a word
+            nearest = "beginning" if wanted.start < low else "end"
+            note(f"{topic}-{partition} has offsets {low} to {high - 1}: reading it from its {nearest}.")
+        return int(min(max(low, wanted.start), high))
 
     return [TopicPartition(*part, first(*part)) for part in partitions]
 

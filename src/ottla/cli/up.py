@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -120,19 +120,22 @@ def _config(folder: Path, port: int, given: dict[str, str]) -> BrokerConfig:
         port = free_port(HOST, port)
         if port != taken:
             note(f"Port {taken} is taken, so this node uses {port}.")
-    config = broker_config(standalone(str(folder), port, HOST) | given)
-    warn_unknown(config)
+    where = {name: f"--set {name}" for name in given}
+    config = broker_config(standalone(str(folder), port, HOST) | given, where)
+    warn_unknown(config, where)
     return config
 
 
-def warn_unknown(config: BrokerConfig) -> None:
+def warn_unknown(config: BrokerConfig, where: Mapping[str, str]) -> None:
     from difflib import get_close_matches
 
     from ottla.model.config import BROKER_CONFIGS
 
     for name in config.unknown:
         close = get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
-        note(f"Warning: config {name} is unknown and has no effect{f'; did you mean {close[0]}?' if close else '.'}")
+        place = f"{where[name]}: " if name in where else ""
+        hint = f"; did you mean {close[0]}?" if close else "."
+        note(f"Warning: {place}config {name} is unknown and has no effect{hint}")
 
 
 def _greet(folder: Path, address: str, seconds: float, background: str | None) -> None:

@@ -7,11 +7,11 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from ottla.env.ports import BACKLOG, Gate
+from ottla.env.ports import BY_DEFAULT, Gate, SocketOptions
 
 _log = logging.getLogger("ottla.net")
 _AT_ONCE: Final = 64  # connections accepted before others have the loop
-_OUT_OF_FILES_S: Final = 1.0
+_AFTER_ERROR_S: Final = 1.0
 
 
 class _Open:
@@ -94,13 +94,11 @@ class TcpListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    raise
-                _log.error(
-                    "no connection can be accepted on port %d: %s. Raise the limit of open files (ulimit -n), or set "
-                    "max.connections", self.port, error.strerror,
-                )  # fmt: skip
-                self._rest(_OUT_OF_FILES_S)
+                advice = ""
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    advice = ". Raise the limit of open files (ulimit -n), or set max.connections"
+                _log.error("no connection can be accepted on port %d: %s%s", self.port, error.strerror, advice)
+                self._rest(_AFTER_ERROR_S)
                 return
             if not self._gate.accepted(address[0]):
                 connection.close()
@@ -125,7 +123,7 @@ class TcpNetwork:
         host: str,
         port: int,
         gate: Gate | None = None,
-        backlog: int = BACKLOG,
+        options: SocketOptions = BY_DEFAULT,
     ) -> TcpListener:
         sockets: list[socket.socket] = []
         try:
@@ -133,6 +131,8 @@ class TcpNetwork:
                 sock = socket.socket(family, socket.SOCK_STREAM)
                 sockets.append(sock)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                _set_size(sock, socket.SO_SNDBUF, options.send_buffer)  # what it accepts has the same
+                _set_size(sock, socket.SO_RCVBUF, options.receive_buffer)
                 if family == socket.AF_INET6:
                     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 sock.setblocking(False)
@@ -142,7 +142,7 @@ class TcpNetwork:
             for sock in sockets:
                 sock.close()
             raise
-        return TcpListener(factory, sockets, host, gate or _Open(), backlog)
+        return TcpListener(factory, sockets, host, gate or _Open(), options.backlog)
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
@@ -159,3 +159,8 @@ async def _addresses(host: str, port: int) -> list[tuple[int, str]]:
     found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     usable = [info for info in found if info[0] != socket.AF_INET6 or socket.has_ipv6]
     return sorted(dict.fromkeys((int(info[0]), str(info[4][0])) for info in usable))
+
+
+def _set_size(sock: socket.socket, which: int, size: int) -> None:
+    if size != -1:
+        sock.setsockopt(socket.SOL_SOCKET, which, size)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Final, NamedTuple, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
 from ottla.env.metrics import Metrics
@@ -24,7 +24,6 @@ from ottla.env.metrics import Metrics
 P = ParamSpec("P")
 T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
-BACKLOG = 4096  # how many connections may wait to be accepted; the system may allow less
 
 
 class Clock(Protocol):
@@ -103,6 +102,17 @@ class Gate(Protocol):
     def gone(self, host: str) -> None: ...
 
 
+class SocketOptions(NamedTuple):
+    """Of a listener and the connections that it accepts. -1 leaves a buffer's size to the system."""
+
+    backlog: int = 4096  # how many connections may wait to be accepted; the system may allow less
+    send_buffer: int = -1
+    receive_buffer: int = -1
+
+
+BY_DEFAULT: Final = SocketOptions()
+
+
 class Network(Protocol):
     """TCP, in asyncio's terms: transports and (buffered) protocols."""
 
@@ -112,7 +122,7 @@ class Network(Protocol):
         host: str,
         port: int,
         gate: Gate | None = None,
-        backlog: int = BACKLOG,
+        options: SocketOptions = BY_DEFAULT,
     ) -> Listener:
         """`gate.gone` is called here only for connections that never came to be; for others their protocol does it."""
 

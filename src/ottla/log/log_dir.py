@@ -58,6 +58,7 @@ class LogDir:
         self.path = path
         self.id = directory_id
         self.failed: OSError | None = None
+        self.is_cordoned = False
         self.on_failed: Callable[[LogDir], None] = lambda _: None
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.unfinished: dict[TopicPartition, str] = {}
@@ -78,6 +79,7 @@ class LogDir:
         self._recovery_file = BackgroundFile(env, f"{path}/{RECOVERY_POINT_CHECKPOINT}", self.fail)
         self._start_file = BackgroundFile(env, f"{path}/{LOG_START_OFFSET_CHECKPOINT}", self.fail)
         self._high_watermark_file = BackgroundFile(env, f"{path}/{HIGH_WATERMARK_CHECKPOINT}", self.fail)
+        self._checkpointed_high_watermarks: dict[TopicPartition, int] | None = None
         # Deleted partitions, and the `put` of both files from which on they are no longer in them.
         self._forgotten: dict[TopicPartition, tuple[int, int]] = {}
 
@@ -268,7 +270,9 @@ class LogDir:
         return self._start_file.on_disk >= number
 
     def checkpoint_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
-        self._high_watermark_file.put(lambda: write_offsets(offsets))
+        if offsets != self._checkpointed_high_watermarks:
+            self._checkpointed_high_watermarks = offsets
+            self._high_watermark_file.put(lambda: write_offsets(offsets))
 
     def _recovery_offsets(self) -> dict[TopicPartition, int]:
         return {partition: log.flushed_offset for partition, log in self.logs.items()}

@@ -14,7 +14,7 @@ from ottla.env.ports import Env
 from ottla.env.timers import TimerWheel
 from ottla.log.log_dir import KnownTopic, LogDir
 from ottla.log.partition_log import PartitionLog
-from ottla.log.retention import delete_given_up, give_up_old_segments
+from ottla.log.retention import delete_given_up, give_up_old_segments, is_at_rest
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
 
@@ -116,7 +116,8 @@ class LogManager:
     ) -> PartitionLog:
         """A new one goes to the directory that is named, if that is here, else to the one with the fewest partitions.
 
-        A dir that cannot take it has failed, and the next one is tried; OSError if none is left.
+        To one that is cordoned only if there is no other. A dir that cannot take it has failed, and the next one is
+        tried; OSError if none is left.
         """
         log = self.get(partition)
         if log is not None and log.topic_id == topic_id:
@@ -126,7 +127,7 @@ class LogManager:
         preferred = self._preferred.pop(partition, None)
         named = [log_dir for log_dir in self.dirs if log_dir is preferred] if preferred is not None else []
         named = named or [log_dir for log_dir in self.dirs if log_dir.id == directory]
-        for log_dir in named or sorted(self.dirs, key=lambda log_dir: len(log_dir.logs)):
+        for log_dir in named or sorted(self.dirs, key=lambda log_dir: (log_dir.is_cordoned, len(log_dir.logs))):
             try:
                 log = log_dir.create(partition, topic_id, config)
             except OSError as error:
@@ -179,8 +180,9 @@ class LogManager:
     async def enforce_retention(self) -> None:
         for log_dir in list(self.dirs):
             given_up = []
+            now_ms = self._env.clock.now_ms()
             for number, log in enumerate(list(log_dir.logs.values())):
-                if self._give_up_old_segments(log):
+                if not is_at_rest(log, now_ms) and self._give_up_old_segments(log):
                     given_up.append(log)
                 if number % _LOGS_A_TURN == _LOGS_A_TURN - 1:
                     await asyncio.sleep(0)

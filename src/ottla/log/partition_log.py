@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from errno import EBADF, EMFILE, ENFILE, ENOMEM
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from ottla.env.files import replace_file
@@ -29,6 +29,9 @@ from ottla.log.unsynced import Unsynced
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
 from ottla.record.batch import BatchHeader, new_head
+
+if TYPE_CHECKING:
+    from ottla.log.retention import Rest
 
 _log = logging.getLogger("ottla.log")
 _NOT_THE_DISK: Final = (EBADF, EMFILE, ENFILE, ENOMEM)
@@ -63,6 +66,7 @@ class PartitionLog(ReadableLog):
         self.failed: OSError | None = None
         self.closed = False
         self.on_flushed: Callable[[int], None] = _nobody_listens
+        self.rest: Rest | None = None  # what retention has found
         self.on_failed: Callable[[], None] = _nobody_cares
         self.on_error: Callable[[OSError], None] = _nobody_listens  # for the log dir, which fails as a whole
         self._env = env

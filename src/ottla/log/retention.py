@@ -6,8 +6,21 @@ that deletion begins with, and the start then says that what came back does not 
 
 from __future__ import annotations
 
+from math import inf
+from typing import NamedTuple
+
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import Segment
+from ottla.model.config.topic import LogConfig
+
+
+class Rest(NamedTuple):
+    """As it was when there was nothing to delete: of many logs most are not written to for days."""
+
+    end_offset: int
+    start_offset: int
+    config: LogConfig
+    until_ms: float
 
 
 def deletable_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> int:
@@ -32,13 +45,39 @@ def deletable_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> i
 
 
 def _age(segment: Segment, now_ms: int) -> int:
-    return now_ms - (segment.max_timestamp if segment.max_timestamp >= 0 else segment.last_modified_ms())
+    return now_ms - _newest(segment)
+
+
+def _newest(segment: Segment) -> int:
+    return segment.max_timestamp if segment.max_timestamp >= 0 else segment.last_modified_ms()
+
+
+def _rests_until(log: PartitionLog) -> float:
+    """When the oldest segment gets too old."""
+    first, config = log.segments[0], log.config
+    if (len(log.segments) == 1 and first.size == 0) or not config.delete or config.retention_ms < 0:
+        return inf
+    return _newest(first) + config.retention_ms + 1
+
+
+def is_at_rest(log: PartitionLog, now_ms: int) -> bool:
+    """Whether nothing has happened since the last look, and time alone cannot have changed its outcome."""
+    rest = log.rest
+    return (
+        rest is not None
+        and rest.end_offset == log.end_offset
+        and rest.start_offset == log.start_offset
+        and now_ms < rest.until_ms
+        and rest.config is log.config
+    )
 
 
 def give_up_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> bool:
     """Advances the log's start past all that may go; true if there is something to delete once that is durable."""
     count = deletable_segments(log, high_watermark, now_ms)
     if count == 0:
+        if high_watermark >= log.end_offset:
+            log.rest = Rest(log.end_offset, log.start_offset, log.config, _rests_until(log))
         return False
     if count == len(log.segments):
         log.roll(now_ms)  # a log always has a segment to write to

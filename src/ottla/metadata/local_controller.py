@@ -14,7 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from ottla.env.ports import Env
 from ottla.env.tasks import Tasks
@@ -35,7 +35,6 @@ from ottla.raft.node import NotLeaderError, RaftNode
 
 R = TypeVar("R")
 _log = logging.getLogger("ottla.controller")
-_MAX_BATCH_BYTES: Final = 8 * 1024 * 1024  # Kafka's followers refuse more
 
 
 @dataclass(slots=True)
@@ -120,10 +119,9 @@ class LocalController:
         delta.replay_all(self._transactions.effective(records))
         metadata_version = self._speculative.metadata_version or _version_in(records)
         batch = metadata_batch(records, metadata_version, self._env.clock.now_ms())
-        if len(batch) > _MAX_BATCH_BYTES:
-            message = (
-                f"{len(records)} metadata records take {len(batch)} bytes, more than {_MAX_BATCH_BYTES} in a batch"
-            )
+        limit = self._settings.max_batch_bytes
+        if len(batch) > limit:
+            message = f"{len(records)} metadata records take {len(batch)} bytes, more than {limit} in a batch"
             raise KafkaError(ErrorCode.policy_violation, message)
         try:
             base_offset = self._raft.append(batch)

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
+from ottla.metadata import fast_records
 from ottla.metadata.records.base import MetadataRecord
 from ottla.metadata.records.index import MODULES
 from ottla.wire.varint import Malformed, read_uvarint, uvarint
@@ -33,6 +34,12 @@ _FIXED_VERSIONS: Final[dict[int, tuple[tuple[int, int], ...]]] = {
     REGISTER_BROKER: ((30, 4), (17, 3), (8, 2), (7, 1)),
     PARTITION: ((23, 2), (17, 1), (7, 0)),
     PARTITION_CHANGE: ((23, 2), (17, 1), (7, 0)),
+}
+
+
+_BY_HAND: Final[dict[tuple[int, int], Callable[[MetadataRecord], bytes | None]]] = {
+    (PARTITION, 2): fast_records.partition_record,
+    (PARTITION_CHANGE, 2): fast_records.partition_change_record,
 }
 
 
@@ -57,6 +64,8 @@ class _WireFormat(NamedTuple):
 def encode_record(record: MetadataRecord, version: int) -> bytes:
     """The value that holds the record in this version. RecordError if the version cannot say what the record says."""
     key = record.__api_key__
+    if (by_hand := _BY_HAND.get((key, version))) is not None and (body := by_hand(record)) is not None:
+        return bytes((_FRAME_VERSION, key, version)) + body
     wire = _wire_format(key, version)
     buffer = BytesIO()
     for number in (_FRAME_VERSION, key, version):

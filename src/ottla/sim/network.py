@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextvars import Context
 from random import Random
 
-from ottla.env.ports import BACKLOG, Gate
+from ottla.env.ports import BY_DEFAULT, Gate, SocketOptions
 from ottla.sim.cable import Cable, End
 from ottla.sim.incarnation import Incarnation, SimulatedCrash
 from ottla.sim.transport import Address, SimTransport, connected
@@ -60,7 +60,7 @@ class HostNetwork:
         self._incarnation = incarnation
 
     async def listen(
-        self, factory: Factory, host: str, port: int, gate: Gate | None = None, backlog: int = BACKLOG
+        self, factory: Factory, host: str, port: int, gate: Gate | None = None, options: SocketOptions = BY_DEFAULT
     ) -> SimListener:
         self._check_alive()
         return self._network.listen(self._incarnation, factory, host, port, gate)

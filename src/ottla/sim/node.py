@@ -11,7 +11,7 @@ from typing import cast
 
 from ottla.broker.node import Node
 from ottla.env.loop_lag import LoopLag
-from ottla.env.ports import BACKLOG, Env, Gate, Listener, Network
+from ottla.env.ports import BY_DEFAULT, Env, Gate, Listener, Network, SocketOptions
 from ottla.metadata import bootstrap, meta_properties
 from ottla.metadata.controller.features import LATEST_METADATA_VERSION, bootstrap_records
 from ottla.model.config import broker_config, standalone
@@ -190,9 +190,9 @@ class _Doorbell:
         host: str,
         port: int,
         gate: Gate | None = None,
-        backlog: int = BACKLOG,
+        options: SocketOptions = BY_DEFAULT,
     ) -> Listener:
-        return _Door(await self._network.listen(factory, host, port, gate, backlog), self._rung)
+        return _Door(await self._network.listen(factory, host, port, gate, options), self._rung)
 
 
 class _Door:

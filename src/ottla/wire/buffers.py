@@ -9,6 +9,7 @@ from typing import Final
 
 Lent = bytearray | mmap
 _SMALLEST: Final = 64 * 1024
+_AMPLE: Final = 8  # as long as less than an eighth is used
 _KEPT_BYTES: Final = 8 * 1024 * 1024  # given back, and held ready for the next request
 
 
@@ -28,6 +29,11 @@ class BufferPool:
     @property
     def is_short(self) -> bool:
         return bool(self._waiting)
+
+    @property
+    def is_ample(self) -> bool:
+        """Whether there is so much left that it need not be saved."""
+        return self.lent * _AMPLE <= self.budget
 
     def take(self, size: int) -> Lent | None:
         """A buffer of at least that size; None if the budget is used up or others wait, then `wait`."""

@@ -456,9 +456,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         if self._out:
             self._write_out()
-        # What the socket does not take at once is read again when it does: a slow reader shall cost little memory.
+        # When many do not read, what the socket does not take at once is read again when it does.
         sent = self._send_now(data)
-        rest = data[sent : sent + JOIN_BYTES]
+        rest = data[sent:] if self._settings.pool.is_ample else data[sent : sent + JOIN_BYTES]
         self._advance(part, sent + len(rest))
         if rest:
             self._out.append(rest)

@@ -114,6 +114,22 @@ def test_an_unknown_type_spoils_the_whole_request(address: str, new_topic: Calla
     assert [result.error_code for result in answer.results] == [ErrorCode.invalid_request] * 2
 
 
+def test_what_need_not_exist_does_not_make_a_small_request_a_huge_answer(address: str) -> None:
+    resources = [
+        {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+        for number in range(2000)
+        for kind, name in ((GROUP, f"g{number}"), (BROKER, "0" * number + "1"))
+    ]
+
+    answer = ask(address, DESCRIBE_CONFIGS, 4, resources=resources, include_synonyms=False, include_documentation=False)
+
+    told = sum(len(result.configs) for result in answer.results)
+    assert len(answer.results) == 4000
+    assert 50_000 <= told < 51_000
+    assert answer.results[0].error_code is ErrorCode.none
+    assert answer.results[-1].error_code is ErrorCode.invalid_request
+
+
 def test_librdkafka_describes_topics_and_brokers(address: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic(retention_ms="77")
     admin = AdminClient({"bootstrap.servers": address})

@@ -166,3 +166,13 @@ def test_an_unknown_codec_refuses_the_whole_request_where_zstd_is_not_allowed(
     rows = produce(address, new_topic(partitions=2), bytes(unknown), a_batch(), version=version)
 
     assert codes(rows) == [code, other]
+
+
+def test_records_too_far_ahead_are_named(address: str, new_topic: Callable[..., str]) -> None:
+    now = int(time.time() * 1000)
+    ahead = now + 10 * 3_600_000
+
+    (row,) = produce(address, new_topic(), build_batch([Record(b"k", b"v", at) for at in (now, ahead, now, ahead)]))
+
+    assert row.error_code is ErrorCode.invalid_timestamp
+    assert [one.batch_index for one in row.record_errors] == [1, 3]

@@ -52,6 +52,8 @@ def _move(context: Context, key: TopicPartition, path: str) -> ErrorCode:
     target = next((log_dir for log_dir in logs.dirs if absolute(log_dir.path) == path), None)
     if target is None:
         return ErrorCode.kafka_storage_error
+    if target.is_cordoned:
+        return ErrorCode.invalid_replica_assignment
     partition = replicas.by_name.get(key)
     if partition is None:
         code = replicas.why_not_here(*key)

@@ -28,17 +28,23 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 
 _KNOWN_TYPES: Final = frozenset(ResourceType)
+# Groups and subscriptions need not exist to be described, and 1, 01 and +1 are one broker: this many configs in all.
+_MOST_IMAGINED: Final = 50_000
 
 
 def handle(context: Context, request: Any) -> Any:
     unknown = [row.resource_type for row in request.resources if row.resource_type not in _KNOWN_TYPES]
     results = []
+    imagined = 0
     # Once for each, though Kafka tells a resource as often as it is named: a small request must not have a huge answer.
     for row in dict.fromkeys(request.resources):
         try:
             if unknown:  # as in Kafka, one wrong type spoils them all
                 raise KafkaError(ErrorCode.invalid_request, f"resource type {unknown[0]} is not known")
+            if row.resource_type != ResourceType.TOPIC and imagined >= _MOST_IMAGINED:
+                raise KafkaError(ErrorCode.invalid_request, "too much for one answer: ask for these in another request")
             configs = _describe(context, row)
+            imagined += len(configs) if row.resource_type != ResourceType.TOPIC else 0
         except KafkaError as error:
             results.append(_result(row, error.code, error.message or "", []))
         else:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.env.ports import Env
 
 T = TypeVar("T")
+CONNECT_WITHIN_S: Final = 5.0
 
 
 class _NetworkOnly:
@@ -115,9 +116,6 @@ async def _connect(address: Address, timeout_s: float) -> Connection:
     return await Connection.open(
         cast("Env", _NetworkOnly()), address.host, address.port, "ottla-cli", within=min(timeout_s, CONNECT_WITHIN_S)
     )
-
-
-CONNECT_WITHIN_S: Final = 5.0
 
 
 def _reason(error: ConnectionFailed) -> str:

@@ -62,15 +62,6 @@ async def topics(session: Session, names: Sequence[str] | None = None) -> list[T
     return sorted(found, key=lambda topic: topic.name)
 
 
-def chosen_partitions(topic: TopicInfo, only: Sequence[int]) -> list[int]:
-    """The wanted ones, all if none are; OttlaError if the topic does not have one of them."""
-    there = [partition.number for partition in topic.partitions]
-    missing = sorted(set(only) - set(there))
-    if missing:
-        raise OttlaError(f"topic {topic.name} has no partition {missing[0]}, only 0 to {there[-1]}")
-    return sorted(set(only)) or there
-
-
 async def no_such_topic(session: Session, name: str) -> str:
     from ottla.cli.groups import did_you_mean
 

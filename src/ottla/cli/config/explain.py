@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.completing import topic_names
 from ottla.cli.config_names import all_names, hint, in_words, tables
 from ottla.cli.output import output_option, print_value
 
@@ -18,15 +19,9 @@ def _names(context: click.Context, param: click.Parameter, incomplete: str) -> l
     return sorted(name for name in all_names() if name.startswith(incomplete))
 
 
-def _topics(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from ottla.cli.completing import topic_names
-
-    return topic_names(context, param, incomplete)
-
-
 @click.command("explain")
 @click.argument("name", metavar="CONFIG", shell_complete=_names)
-@click.option("-t", "--topic", shell_complete=_topics, help="Also say where the value of this topic comes from.")
+@click.option("-t", "--topic", shell_complete=topic_names, help="Also say where the value of this topic comes from.")
 @click.option("--broker", type=click.IntRange(min=0), help="Also say where the value of this broker comes from.")
 @output_option
 @cluster_options

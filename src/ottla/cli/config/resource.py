@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from ottla.cli.completing import topic_names
 from ottla.cli.config_names import tables
 
 if TYPE_CHECKING:
@@ -61,8 +62,6 @@ def known_names(kind: str) -> Iterable[str]:
 
 def _names(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     if context.params.get("kind") == "topic":
-        from ottla.cli.completing import topic_names
-
         return topic_names(context, param, incomplete)
     return [ALL_BROKERS] if context.params.get("kind") == "broker" and ALL_BROKERS.startswith(incomplete) else []
 

@@ -58,7 +58,7 @@ def _read(
     consumer: Any, topic: str, partitions: list[int], records: int | None, duration: float | None, timeout_s: float
 ) -> tuple[int, int, float, float | None]:
     """Records, bytes of their values, seconds from the first of them on, and when that came."""
-    from confluent_kafka import TopicPartition
+    from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
     from ottla.cli.progress import Progress, bytes_text
 
@@ -70,7 +70,7 @@ def _read(
             ends[number] = high
             there += high - low
     wanted = there if records is None else records
-    consumer.assign([TopicPartition(topic, number, 0) for number in (partitions if records else ends)])
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in (partitions if records else ends)])
     progress = Progress(total=wanted)
     begun = time.perf_counter()
     first: float | None = None

@@ -51,12 +51,13 @@ def command(
             if not check:
                 note(_warning(name, before, partitions))
                 may_go_on(f"Give {name} {partitions} partitions?", yes)
+        resource = configs.Resource(configs.ResourceType.TOPIC, name)
         changes = _changes(given, unset)
-        if changes:  # first what is likelier to be refused
-            resource = configs.Resource(configs.ResourceType.TOPIC, name)
-            await configs.alter(there, resource, changes, check_only=check)
-        if partitions is not None:
-            await topics.add_partitions(there, name, partitions, check_only=check)
+        for check_only in (True, False)[: 1 if check else 2]:  # two requests: neither is done if one would be refused
+            if changes:
+                await configs.alter(there, resource, changes, check_only=check_only)
+            if partitions is not None:
+                await topics.add_partitions(there, name, partitions, check_only=check_only)
         return before
 
     with with_hint([*(key for key, _ in given), *unset]):

@@ -9,6 +9,7 @@ import click
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.output import Column, count, may_go_on, note, output_option, print_rows
+from ottla.cli.partitions import chosen, partitions_option
 from ottla.cli.times import Time, iso
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ COLUMNS: Final = (
 
 @click.command("purge")
 @click.argument("name", shell_complete=topic_names)
-@click.option("-p", "--partition", "only", type=click.IntRange(min=0), multiple=True, help="Only these; repeatable.")
+@partitions_option
 @click.option("-o", "--before-offset", type=click.IntRange(min=0), help="Keep the records from this offset on.")
 @click.option("-t", "--before-time", type=Time(), help="Keep the records from this time on, such as `2h ago`.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -85,16 +86,16 @@ async def _look(
     from ottla.cli.admin import offsets, topics
 
     (topic,) = await topics.topics(there, [name])
-    chosen = topics.chosen_partitions(topic, only)
-    begins = await offsets.offsets(there, topic, offsets.EARLIEST, chosen)
-    ends = await offsets.offsets(there, topic, offsets.LATEST, chosen)
+    numbers = chosen(name, [partition.number for partition in topic.partitions], only)
+    begins = await offsets.offsets(there, topic, offsets.EARLIEST, numbers)
+    ends = await offsets.offsets(there, topic, offsets.LATEST, numbers)
     keep_from = dict(ends)
     if before_time is not None:
-        found = await offsets.offsets(there, topic, before_time, chosen)
+        found = await offsets.offsets(there, topic, before_time, numbers)
         keep_from |= {number: offset for number, offset in found.items() if offset >= 0}
     elif before_offset is not None:
-        keep_from = dict.fromkeys(chosen, before_offset)
-    return _Plan(topic, begins, {n: max(begins[n], min(keep_from[n], ends[n])) for n in chosen}, ends)
+        keep_from = dict.fromkeys(numbers, before_offset)
+    return _Plan(topic, begins, {n: max(begins[n], min(keep_from[n], ends[n])) for n in numbers}, ends)
 
 
 async def _delete(there: Session, plan: _Plan) -> list[dict[str, int]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ottla.metadata.controller.requests import AlterConfigs, AlterOp, ConfigChange, IncrementalAlterConfigs
-from ottla.metadata.controller.result import NO_ERROR, ApiError, ControllerResult
+from ottla.metadata.controller.result import MAX_RECORDS, NO_ERROR, ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.image import ConfigResource, MetadataImage, ResourceType
 from ottla.metadata.records.base import MetadataRecord
@@ -19,25 +19,33 @@ def record(resource: ConfigResource, name: str, value: str | None) -> ConfigReco
 
 def incremental_alter_configs(
     request: IncrementalAlterConfigs, image: MetadataImage, settings: ControllerSettings
-) -> ControllerResult[Outcomes]:
+) -> ControllerResult[Outcomes] | Refused:
     records: list[MetadataRecord] = []
     outcomes: list[tuple[ConfigResource, ApiError]] = []
     for resource, changes in request.changes:
         wanted = _wanted(resource, changes, image, settings)
         _alter(resource, wanted, image, settings, records, outcomes)
-    return ControllerResult(tuple(outcomes), () if request.validate_only else tuple(records))
+    return _result(outcomes, records, request.validate_only)
 
 
 def alter_configs(
     request: AlterConfigs, image: MetadataImage, settings: ControllerSettings
-) -> ControllerResult[Outcomes]:
+) -> ControllerResult[Outcomes] | Refused:
     records: list[MetadataRecord] = []
     outcomes: list[tuple[ConfigResource, ApiError]] = []
     for resource, values in request.configs:
         wanted: dict[str, str | None] = dict.fromkeys(image.config(resource))
         wanted.update(values)
         _alter(resource, wanted, image, settings, records, outcomes)
-    return ControllerResult(tuple(outcomes), () if request.validate_only else tuple(records))
+    return _result(outcomes, records, request.validate_only)
+
+
+def _result(
+    outcomes: list[tuple[ConfigResource, ApiError]], records: list[MetadataRecord], validate_only: bool
+) -> ControllerResult[Outcomes] | Refused:
+    if len(records) > MAX_RECORDS:
+        return Refused(ApiError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation."))
+    return ControllerResult(tuple(outcomes), () if validate_only else tuple(records))
 
 
 def _wanted(

@@ -40,6 +40,7 @@ _DECISIONS: Final[dict[type[Request[Any]], Decision]] = {
     requests.BeginControlledShutdown: brokers.begin_controlled_shutdown,
     requests.AssignReplicasToDirs: directories.assign_replicas,
     requests.TakeDirectoriesOffline: directories.take_offline,
+    requests.CordonDirectories: lambda request, image, _: directories.cordon(request, image),
     requests.RegisterController: lambda request, _image, _settings: brokers.register_controller(request),
     requests.AllocateProducerIds: lambda request, image, _: producer_ids.allocate_producer_ids(request, image),
     requests.IncrementalAlterConfigs: configs.incremental_alter_configs,

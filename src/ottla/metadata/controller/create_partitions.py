@@ -5,9 +5,8 @@ from typing import Final
 
 from ottla.metadata.controller import placement
 from ottla.metadata.controller.assignments import has_active, nobody_could_lead, partition_record, wrong_with_replicas
-from ottla.metadata.controller.create_topics import MAX_RECORDS
 from ottla.metadata.controller.requests import CreatePartitions, NewPartitions
-from ottla.metadata.controller.result import NO_ERROR, ApiError, ControllerResult
+from ottla.metadata.controller.result import MAX_RECORDS, NO_ERROR, ApiError, ControllerResult
 from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.metadata.records.base import MetadataRecord

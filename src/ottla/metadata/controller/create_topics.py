@@ -11,7 +11,7 @@ from typing import Final
 from ottla.metadata.controller import configs, placement, topic_names
 from ottla.metadata.controller.assignments import has_active, nobody_could_lead, partition_record, wrong_with_replicas
 from ottla.metadata.controller.requests import USE_DEFAULT, CreateTopics, NewTopic, TopicCreated
-from ottla.metadata.controller.result import ApiError, ControllerResult
+from ottla.metadata.controller.result import MAX_RECORDS, ApiError, ControllerResult
 from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.image import ConfigResource, MetadataImage, ResourceType
 from ottla.metadata.records.base import MetadataRecord
@@ -21,7 +21,6 @@ from ottla.model.errors import ErrorCode
 from ottla.model.names import METADATA_TOPIC
 
 MAX_PARTITIONS: Final = 10_000
-MAX_RECORDS: Final = 10_000
 
 
 def create_topics(

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 from uuid import UUID
 
 from ottla.metadata.controller import partition_changes
 from ottla.metadata.controller.brokers import check_epoch
-from ottla.metadata.controller.requests import AssignReplicasToDirs, ReplicaDirectory, TakeDirectoriesOffline
+from ottla.metadata.controller.requests import (
+    AssignReplicasToDirs,
+    CordonDirectories,
+    ReplicaDirectory,
+    TakeDirectoriesOffline,
+)
 from ottla.metadata.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.controller.unclean import may_be_unclean
@@ -17,6 +23,7 @@ from ottla.metadata.records.broker_registration_change_record import BrokerRegis
 from ottla.metadata.records.partition_change_record import PartitionChangeRecord
 from ottla.model.errors import ErrorCode
 
+CORDONING: Final = 30  # the metadata.version that can say it: 4.3-IV0
 Assigned = tuple[tuple[ReplicaDirectory, ApiError], ...]
 
 
@@ -87,3 +94,16 @@ def take_offline(
     changes = partition_changes.without_directories(image, broker.id, gone, may_be_unclean(image, settings))
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left)
     return ControllerResult(None, (*changes, change))
+
+
+def cordon(request: CordonDirectories, image: MetadataImage) -> ControllerResult[None] | Refused:
+    broker = check_epoch(image, request.broker_id, request.broker_epoch)
+    if isinstance(broker, Refused):
+        return broker
+    unchanged = set(request.directories) == set(broker.cordoned_directories or ())
+    if unchanged or image.metadata_version < CORDONING:
+        return ControllerResult(None)
+    change = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=request.directories
+    )
+    return ControllerResult(None, (change,))

@@ -199,6 +199,15 @@ class TakeDirectoriesOffline(Request[None]):
 
 
 @dataclass(frozen=True, slots=True)
+class CordonDirectories(Request[None]):
+    """These directories of a live broker, and no others, get no new partitions (KIP-1066)."""
+
+    broker_id: int
+    broker_epoch: int
+    directories: tuple[UUID, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RegisterController(Request[None]):
     controller_id: int
     incarnation_id: UUID

@@ -17,6 +17,7 @@ class ApiError(NamedTuple):
 
 
 NO_ERROR: Final = ApiError(ErrorCode.none)
+MAX_RECORDS: Final = 10_000  # that one request may bring about
 
 
 @dataclass(frozen=True, slots=True)

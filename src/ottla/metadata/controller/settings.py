@@ -27,3 +27,5 @@ class ControllerSettings:
     configs: ConfigRules
     default_num_partitions: int = 1
     default_replication_factor: int = 1
+    max_batch_bytes: int = 8 * 1024 * 1024
+    """Of metadata records; Kafka's followers refuse more."""

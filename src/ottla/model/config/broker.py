@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from ottla.model.config.definition import ConfigDef, ConfigSource, Required, Value
+from ottla.model.config.providers import resolved
 from ottla.model.config.tables.broker import BROKER_CONFIGS
 from ottla.model.config.validators import split_host_port
 from ottla.model.config_error import ConfigError
@@ -138,6 +139,11 @@ class BrokerConfig:
         assert isinstance(value, int)
         return value
 
+    def is_cordoned(self, folder: str) -> bool:
+        """Whether one of the log dirs gets no new partitions (KIP-1066)."""
+        cordoned = cast("tuple[str, ...]", self.values["cordoned.log.dirs"])
+        return folder in cordoned or cordoned == ("*",)
+
     def is_set(self, name: str) -> bool:
         return any(name in layer for _, layer in self.layers.by_precedence())
 
@@ -171,12 +177,20 @@ def broker_config(given: Mapping[str, str] | Layers, where: Mapping[str, str] | 
     """Parses and checks; ConfigError names the config, the value, what is allowed and, from `where`, file and line."""
     layers = given if isinstance(given, Layers) else Layers(static=dict(given))
     try:
-        layers = Layers(_with_node_id(layers.static), layers.dynamic_default, layers.dynamic_broker)
-        return _build(layers)
+        static = _with_node_id(resolved(layers.static))
+        return _build(Layers(static, layers.dynamic_default, layers.dynamic_broker))
     except ConfigError as error:
-        if where and error.where is None and error.name in where:
-            raise error.at(where[error.name]) from None
+        place = _place(error.name, where or {})
+        if error.where is None and place is not None:
+            raise error.at(place) from None
         raise
+
+
+def _place(name: str, where: Mapping[str, str]) -> str | None:
+    """Where a config stands, under either name of the node's id."""
+    if name == "node.id":
+        return where.get(name, where.get("broker.id"))
+    return where.get(name)
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
@@ -208,7 +222,7 @@ def parse_values(texts: Mapping[str, str], table: Mapping[str, ConfigDef]) -> di
         if name in texts:
             values[name] = definition.parse(texts[name])
         elif isinstance(definition.default, Required):
-            raise ConfigError(name, None, f"it must be set ({definition.allowed})")
+            raise ConfigError("", None, f"Missing configuration {name}: it must be set ({definition.allowed})")
         else:
             values[name] = definition.default
     return values
@@ -308,6 +322,14 @@ def _check_together(values: Mapping[str, Value]) -> None:
         "max.connections.per.ip",
         "can be 0 only if max.connections.per.ip.overrides is set",
     )
+    for name in ("create.topic.policy.class.name", "alter.config.policy.class.name", "client.quota.callback.class"):
+        need(not values[name], name, "there is no JVM here to load a class: take the line out")
+    need(
+        not values["authorizer.class.name"],
+        "authorizer.class.name",
+        "there are no ACLs yet, everyone may do everything: take the line out, and keep this node away from networks "
+        "that you do not trust",
+    )
     _check_overrides(cast(str, values["max.connections.per.ip.overrides"]))
     cleaners = number("log.cleaner.threads")
     need(cleaners >= 1 or not values["log.cleaner.enable"], "log.cleaner.threads", "must be at least 1")
@@ -318,7 +340,8 @@ def _check_together(values: Mapping[str, Value]) -> None:
     )
     cordoned = cast("tuple[str, ...]", values["cordoned.log.dirs"])
     dirs = cast("tuple[str, ...]", values["log.dirs"] if values["log.dirs"] is not None else values["log.dir"])
-    strangers = [folder for folder in cordoned if folder not in dirs and cordoned != ("*",)]
+    need("*" not in cordoned or len(cordoned) == 1, "cordoned.log.dirs", "* stands for all, and must stand alone")
+    strangers = [folder for folder in cordoned if folder not in dirs and folder != "*"]
     need(not strangers, "cordoned.log.dirs", f"{', '.join(strangers)} must be in log.dirs too")
     lags = number("log.cleaner.min.compaction.lag.ms"), number("log.cleaner.max.compaction.lag.ms")
     need(lags[0] <= lags[1], "log.cleaner.min.compaction.lag.ms", "must not be above log.cleaner.max.compaction.lag.ms")

@@ -173,11 +173,12 @@ def _parse(definition: ConfigDef, text: str) -> Value:
         case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
             half = 1 << (_BITS[definition.type] - 1)
             if _WHOLE_NUMBER.match(text) is None or not -half <= (number := int(text)) < half:
-                raise ConfigError(definition.name, text, f"not a number of type {definition.type.name}")
+                reason = f"not a number of type {definition.type.name}"
+                raise ConfigError(definition.name, text, f"{reason} ({definition.allowed})")
             return number
         case ConfigType.DOUBLE:
             if (real := _java_number(text)) is None:
-                raise ConfigError(definition.name, text, "not a number of type DOUBLE")
+                raise ConfigError(definition.name, text, f"not a number of type DOUBLE ({definition.allowed})")
             return real
         case ConfigType.LIST:
             return tuple(dict.fromkeys(_COMMA.split(text))) if text else ()  # repeated entries count once (KIP-1161)

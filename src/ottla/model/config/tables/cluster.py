@@ -147,11 +147,20 @@ METRICS_AND_QUOTAS: Final = (
               importance=LOW),
     ConfigDef("controller.quota.window.size.seconds", INT, 1, "The length of such a window.", at_least(1),
               importance=LOW),
-    ConfigDef("client.quota.callback.class", CLASS, None, "A class that sets client quotas.", importance=LOW),
+    ConfigDef("client.quota.callback.class", CLASS, None,
+              "A class of the JVM that sets client quotas. None may be given here.", importance=LOW, no_effect=True),
 )  # fmt: skip
 
 PLUGINS: Final = (
-    ConfigDef("config.providers", LIST, (), "Classes that resolve values kept elsewhere.", ENTRIES, CLUSTER, LOW),
+    ConfigDef(
+        "config.providers",
+        LIST,
+        (),
+        "Names of providers of values kept elsewhere, ${NAME:PATH:KEY}.",
+        ENTRIES,
+        CLUSTER,
+        LOW,
+    ),
     ConfigDef("authorizer.class.name", STRING, "", "What decides who may do what.", importance=LOW),
 )
 

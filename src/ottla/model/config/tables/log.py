@@ -55,9 +55,11 @@ DIRECTORIES: Final = (
 NEW_TOPICS: Final = (
     ConfigDef("num.partitions", INT, 1, "Partitions of a topic that is created without saying how many.", at_least(1)),
     ConfigDef("default.replication.factor", INT, 1, "Replicas of a topic that is created without saying how many."),
-    ConfigDef("create.topic.policy.class.name", CLASS, None, "A class that may refuse new topics.", importance=LOW),
-    ConfigDef("alter.config.policy.class.name", CLASS, None, "A class that may refuse changes of configs.",
-              importance=LOW),
+    ConfigDef("create.topic.policy.class.name", CLASS, None,
+              "A class of the JVM that may refuse new topics. None may be given here.", importance=LOW, no_effect=True),
+    ConfigDef("alter.config.policy.class.name", CLASS, None,
+              "A class of the JVM that may refuse changes of configs. None may be given here.", importance=LOW,
+              no_effect=True),
 )  # fmt: skip
 
 SEGMENTS: Final = (

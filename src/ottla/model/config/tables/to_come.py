@@ -1,0 +1,59 @@
+"""Configs that have no effect yet, by the part of the system that they are about and that is still to come.
+
+They are checked, stored and described like all others. A name that ends with a dot stands for all that begin so. What
+comes to life is taken out of here; tests/docs fails on a config that nothing reads and that stands neither here nor is
+marked as being about the JVM.
+"""
+
+from typing import Final
+
+TO_COME: Final[dict[str, tuple[str, ...]]] = {
+    "groups": (
+        "group.", "offsets.", "consumer.",
+    ),
+    "streams groups": ("group.streams.", "streams."),
+    "share groups": ("group.share.", "share."),
+    "transactions": (
+        "transaction.", "transactional.id.expiration.ms", "add.partitions.to.txn.",
+    ),
+    "compaction": (
+        "log.cleaner.", "delete.retention.ms", "min.compaction.lag.ms", "min.cleanable.dirty.ratio",
+    ),
+    "several nodes": (
+        "controller.quorum.", "controller.socket.timeout.ms", "controlled.shutdown.enable",
+        "metadata.max.idle.interval.ms", "initial.broker.registration.timeout.ms", "broker.heartbeat.interval.ms",
+        "broker.session.timeout.ms", "unclean.leader.election.interval.ms", "auto.leader.rebalance.enable",
+        "leader.imbalance.check.interval.seconds", "replica.", "num.replica.fetchers",
+        "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
+        "log.dir.failure.timeout.ms", "leader.replication.throttled.", "follower.replication.throttled.",
+    ),
+    "snapshots of the metadata log": (
+        "metadata.max.retention.bytes", "metadata.max.retention.ms", "metadata.log.max.record.bytes.between.snapshots",
+        "metadata.log.max.snapshot.interval.ms", "internal.metadata.delete.delay.millis",
+    ),
+    "the controller's log of slow work": ("controller.performance.",),
+    "quotas": (
+        "quota.", "replication.quota.", "alter.log.dirs.replication.quota.", "controller.quota.",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    ),
+    "rates in metrics": ("metrics.num.samples", "metrics.sample.window.ms", "metrics.recording.level"),
+    "security": (
+        "ssl.", "sasl.", "delegation.token.", "principal.builder.class", "connections.max.reauth.ms",
+        "connection.failed.authentication.delay.ms", "early.start.listeners", "authorizer.class.name",
+    ),
+    "the remote tier": (
+        "remote.", "log.local.retention.", "local.retention.", "follower.fetch.last.tiered.offset.enable",
+    ),
+    "versions that are still being worked on": ("unstable.",),
+}  # fmt: skip
+
+
+def part_to_come(name: str) -> str | None:
+    """The part that a config belongs to, by the longest entry that fits it."""
+    best, found = "", None
+    for part, entries in TO_COME.items():
+        for entry in entries:
+            fits = name == entry or (entry.endswith(".") and name.startswith(entry))
+            if fits and len(entry) > len(best):
+                best, found = entry, part
+    return found

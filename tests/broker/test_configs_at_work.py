@@ -1,0 +1,200 @@
+"""Configs that have no test elsewhere: with another value, something else happens."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.broker.apis.asking import INIT_PRODUCER_ID, PRODUCE, ask, create, metadata, topic_to_create
+
+from ottla.model.errors import ErrorCode
+from ottla.record.builder import build_batch
+from ottla.record.records import Record
+from ottla.testing.node import RunningNode, running_node
+from ottla.wire.client import ConnectionFailed
+
+SOON = timedelta(seconds=10)
+_TCP_INFO_BACKLOG = struct.Struct("=28xI")  # of a socket that listens: tcpi_sacked
+
+
+def connection(node: RunningNode) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", node.port), timeout=10)
+
+
+def test_broker_rack_is_told_to_clients(tmp_path: Path) -> None:
+    with running_node(tmp_path, broker_rack="cellar") as node:
+        assert [broker.rack for broker in metadata(node.address).brokers] == ["cellar"]
+
+
+def test_default_replication_factor_is_that_of_topics_that_do_not_say(tmp_path: Path) -> None:
+    with running_node(tmp_path, default_replication_factor=2) as node:
+        wanted = (topic_to_create("default", 1, -1), topic_to_create("own", 1, 1))
+        codes = {topic.name: topic.error_code for topic in create(node.address, *wanted).topics}
+
+    assert codes == {"default": ErrorCode.invalid_replication_factor, "own": ErrorCode.none}
+
+
+def test_metadata_log_dir_is_where_the_metadata_lie(tmp_path: Path) -> None:
+    with running_node(tmp_path / "data", metadata_log_dir=str(tmp_path / "own")) as node:
+        create(node.address, topic_to_create("t"))
+
+    assert (tmp_path / "own" / "__cluster_metadata-0").is_dir()
+    assert not (tmp_path / "data" / "__cluster_metadata-0").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "several"),
+    [
+        ({}, False),
+        ({"internal_metadata_log_segment_bytes": 2000}, True),
+        ({"metadata_log_segment_ms": 1}, True),
+    ],
+)
+def test_segments_of_the_metadata_log(tmp_path: Path, settings: dict[str, int], several: bool) -> None:
+    with running_node(tmp_path, **settings) as node:
+        for number in range(30):
+            create(node.address, topic_to_create(f"t{number}"))
+
+    assert (len(list((tmp_path / "__cluster_metadata-0").glob("*.log"))) > 1) is several
+    with running_node(tmp_path, **settings) as node:
+        assert len(metadata(node.address).topics) == 30
+
+
+def test_metadata_log_segment_bytes_is_the_size_of_its_segments(tmp_path: Path) -> None:
+    with running_node(tmp_path, metadata_log_segment_bytes=9 << 20) as node:
+        assert node.on_loop(lambda: node.node._metadata_log.log.config.segment_bytes) == 9 << 20
+
+
+def test_a_change_of_metadata_must_fit_into_a_batch(tmp_path: Path) -> None:
+    with running_node(tmp_path, internal_metadata_max_batch_size_in_bytes=5000) as node:
+        wanted = (topic_to_create("large", 100), topic_to_create("small", 1))
+        codes = [create(node.address, each).topics[0].error_code for each in wanted]
+
+    assert codes == [ErrorCode.policy_violation, ErrorCode.none]
+
+
+@pytest.mark.parametrize(
+    ("settings", "attribute", "expected"),
+    [
+        ({"log_retention_minutes": 5}, "retention_ms", 300_000),
+        ({"log_retention_minutes": 5, "log_retention_ms": 7}, "retention_ms", 7),
+        ({"log_retention_hours": 2}, "retention_ms", 7_200_000),
+        ({"log_retention_hours": -1}, "retention_ms", -1),
+        ({"log_roll_hours": 3}, "segment_ms", 10_800_000),
+        ({"log_roll_jitter_hours": 1}, "segment_jitter_ms", 3_600_000),
+        ({"log_flush_scheduler_interval_ms": 777}, "flush_ms", 777),
+        ({"log_flush_scheduler_interval_ms": 777, "log_flush_interval_ms": 5}, "flush_ms", 5),
+    ],
+)
+def test_other_units_for_what_topics_get(
+    tmp_path: Path, settings: dict[str, int], attribute: str, expected: int
+) -> None:
+    with running_node(tmp_path, **settings) as node:
+        create(node.address, topic_to_create("t"))
+        config = node.on_loop(lambda: node.node.replicas.by_name["t", 0].log.config)
+
+    assert getattr(config, attribute) == expected
+
+
+def produce(address: str, sequence: int) -> ErrorCode:
+    record = Record(None, b"x", int(time.time() * 1000))
+    batch = build_batch([record], producer_id=1234, producer_epoch=0, base_sequence=sequence)
+    rows = [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]
+    answer = ask(address, PRODUCE, 9, transactional_id=None, acks=-1, timeout=SOON, topic_data=rows)
+    code: ErrorCode = answer.responses[0].partition_responses[0].error_code
+    return code
+
+
+@pytest.mark.parametrize(("check_ms", "is_forgotten"), [(20, True), (600_000, False)])
+def test_producers_are_forgotten_at_the_next_look(tmp_path: Path, check_ms: int, is_forgotten: bool) -> None:
+    """A partition that knows a producer refuses a gap in its sequence, one that does not takes what comes."""
+    settings = {"producer_id_expiration_ms": 10, "producer_id_expiration_check_interval_ms": check_ms}
+    with running_node(tmp_path, **settings) as node:
+        create(node.address, topic_to_create("t"))
+        assert produce(node.address, 0) is ErrorCode.none
+        deadline = time.monotonic() + (10 if is_forgotten else 0.3)
+        while (code := produce(node.address, 50)) is not ErrorCode.none and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    assert code is (ErrorCode.none if is_forgotten else ErrorCode.out_of_order_sequence_number)
+
+
+@pytest.mark.parametrize(("limit_ms", "code"), [
+    (900_000, ErrorCode.coordinator_not_available), (5000, ErrorCode.invalid_transaction_timeout),
+])  # fmt: skip
+def test_transaction_max_timeout_ms_bounds_what_producers_ask_for(
+    tmp_path: Path, limit_ms: int, code: ErrorCode
+) -> None:
+    with running_node(tmp_path, transaction_max_timeout_ms=limit_ms) as node:
+        answer = ask(node.address, INIT_PRODUCER_ID, 4, transactional_id="t", transaction_timeout=timedelta(seconds=60))
+
+    assert answer.error_code is code
+
+
+@pytest.mark.parametrize(("limit", "is_taken"), [(1000, False), (100_000, True)])
+def test_a_request_beyond_socket_request_max_bytes_closes_its_connection(
+    tmp_path: Path, limit: int, is_taken: bool
+) -> None:
+    names = [f"topic-with-a-long-name-{number}" for number in range(100)]
+    with running_node(tmp_path, socket_request_max_bytes=limit) as node:
+        try:
+            metadata(node.address, *names)
+        except ConnectionFailed:
+            assert not is_taken
+        else:
+            assert is_taken
+
+
+@pytest.mark.parametrize(("settings", "expected"), [
+    ({}, 32 << 20), ({"queued_max_request_bytes": 200 << 20}, 200 << 20),
+])  # fmt: skip
+def test_queued_max_request_bytes_is_the_memory_for_requests(
+    tmp_path: Path, settings: dict[str, int], expected: int
+) -> None:
+    with running_node(tmp_path, **settings) as node:
+        assert node.on_loop(lambda: node.node._connections.pool.budget) == expected
+
+
+def sizes(node: RunningNode) -> tuple[int, int]:
+    """Of the buffers of a connection's end at the node; the kernel doubles what it is asked for."""
+
+    def ask_kernel() -> tuple[int, int]:
+        (accepted,) = node.node._connections.connections
+        transport: Any = accepted._transport
+        sock = transport.get_extra_info("socket")
+        options = socket.SO_SNDBUF, socket.SO_RCVBUF
+        sent, received = (sock.getsockopt(socket.SOL_SOCKET, option) for option in options)
+        return sent, received
+
+    with closing(connection(node)):
+        deadline = time.monotonic() + 10
+        while not node.on_loop(lambda: len(node.node._connections.connections)):
+            assert time.monotonic() < deadline
+        return node.on_loop(ask_kernel)
+
+
+def test_buffers_of_connections_have_the_sizes_asked_for(tmp_path: Path) -> None:
+    settings = {"socket_send_buffer_bytes": 20_000, "socket_receive_buffer_bytes": 30_000}
+    with running_node(tmp_path / "set", **settings) as node:
+        assert sizes(node) == (40_000, 60_000)
+    with running_node(tmp_path / "left", socket_send_buffer_bytes=-1) as node:
+        assert sizes(node) != (40_000, 60_000)
+
+
+@pytest.mark.parametrize(("settings", "expected"), [({"socket_listen_backlog_size": 7}, 7), ({}, 4096)])
+def test_socket_listen_backlog_size_is_how_many_may_wait(
+    tmp_path: Path, settings: dict[str, int], expected: int
+) -> None:
+    with running_node(tmp_path, **settings) as node:
+        (listener,) = node.node._listeners
+        server: Any = listener
+        info = server._sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+
+    somaxconn = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    assert _TCP_INFO_BACKLOG.unpack_from(info)[0] == min(expected, somaxconn)
