@@ -9,7 +9,7 @@ from typing import Final
 
 TO_COME: Final[dict[str, tuple[str, ...]]] = {
     "groups": (
-        "group.", "offset.metadata.max.bytes", "offsets.", "consumer.",
+        "group.", "offsets.", "consumer.",
     ),
     "streams groups": ("group.streams.", "streams."),
     "share groups": ("group.share.", "share."),
