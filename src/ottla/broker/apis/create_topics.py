@@ -59,9 +59,7 @@ def _forbidden(context: Context, names: list[str]) -> list[str]:
     return [
         name
         for name, count in Counter(names).items()
-        if count == 1
-        and name != METADATA_TOPIC
-        and not context.allowed(Operation.CREATE, Resource.TOPIC, name)
+        if count == 1 and name != METADATA_TOPIC and not context.allowed(Operation.CREATE, Resource.TOPIC, name)
     ]
 
 
