@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -138,6 +140,17 @@ def test_an_address_has_its_share(tmp_path: Path) -> None:
         set_dynamically(raws[0], max_connections_per_ip_overrides="localhost:3")
         assert is_served(stack.enter_context(Raw(node.port)))
         assert is_closed(stack.enter_context(Raw(node.port)))
+
+
+def test_those_that_end_as_soon_as_they_began_leave_their_place(tmp_path: Path) -> None:
+    with running_node(tmp_path, max_connections_per_ip=20) as node:
+        for _ in range(60):
+            with socket.create_connection(("127.0.0.1", node.port)) as sock:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # ends with a reset
+        time.sleep(0.5)
+        assert connections(node) == 0
+        with Raw(node.port) as raw:
+            assert is_served(raw)
 
 
 def test_limits_of_addresses_that_make_no_sense_are_refused(tmp_path: Path) -> None:

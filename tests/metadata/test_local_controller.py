@@ -175,6 +175,24 @@ def test_a_reply_without_records_does_not_overtake_what_it_is_based_on() -> None
     run(story)
 
 
+def test_a_reply_without_records_comes_when_what_is_being_published_is() -> None:
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+
+        async def slowly(delta: MetadataDelta, image: MetadataImage) -> None:
+            await asyncio.sleep(0.1)
+
+        await controller.subscribe(slowly)
+        create = CreateTopics((NewTopic("t", 1, 1),))
+        first = asyncio.ensure_future(controller.submit(create))
+        await asyncio.sleep(0.05)  # it is committed, and not everybody has heard of it
+        await asyncio.wait_for(controller.submit(create), 5)
+        assert first.done()
+
+    run(story)
+
+
 def test_deltas_come_in_order_each_on_top_of_the_one_before() -> None:
     async def story() -> None:
         node = Node()

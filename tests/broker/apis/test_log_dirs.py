@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
@@ -24,6 +25,7 @@ from tests.broker.apis.asking import (
 from ottla.env.disk import PosixFile
 from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
+from ottla.record.batch import parse_header
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
 from ottla.testing.node import RunningNode, running_node
@@ -282,3 +284,28 @@ def test_a_move_that_was_cut_off_goes_on_after_a_restart(tmp_path: Path, monkeyp
         until_in(running.address, "t", folders[1])
         assert list_offset(running.address, "t", -1).offset == 15
         assert produce(running.address, "t") == (ErrorCode.none, 15)
+
+
+def test_a_moved_partition_keeps_its_epochs_and_its_start(tmp_path: Path) -> None:
+    folders = [str(tmp_path / name) for name in ("one", "two")]
+
+    def started() -> AbstractContextManager[RunningNode]:
+        return running_node(Path(folders[0]), log_dirs=",".join(folders))
+
+    with started() as node:
+        create(node.address, topic_to_create("t"))
+        produce(node.address, "t", 5)
+    with started() as node:  # a new epoch, which has no batch when the log moves
+        log = node.on_loop(lambda: node.node.replicas.by_name["t", 0].log)
+        node.on_loop(lambda: node.node.replicas.by_name["t", 0].delete_records(3))
+        target = next(folder for folder in folders if not log.folder.startswith(folder))
+        assert move(node.address, "t", target) is ErrorCode.none
+        until_in(node.address, "t", target)
+        checkpoint = Path(target, "log-start-offset-checkpoint").read_text()
+        assert "t 0 3" in checkpoint.splitlines()
+        produce(node.address, "t", 5)
+    with started() as node:
+        log = node.on_loop(lambda: node.node.replicas.by_name["t", 0].log)
+        written = {parse_header(batch).base_offset: parse_header(batch).leader_epoch for batch in log.batches_from(3)}
+        assert [start.start_offset for start in log.epochs.starts[:2]] == [3, 5]
+        assert [start.epoch for start in log.epochs.starts[:2]] == list(written.values())
