@@ -138,6 +138,19 @@ def plot(verdicts: Sequence[Verdict], path: Path, title: str) -> None:
     pyplot.close(figure)
 
 
+def conclude(
+    stem: Path | None, about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], verdicts: Sequence[Verdict]
+) -> int:
+    """Shows the table, keeps the figures where they are to be kept; the exit code."""
+    print(table(verdicts))
+    if stem is not None:
+        save(stem, about, rows, verdicts)
+        print(f"kept in {stem}.json, .md and .png")
+    missed = sum(verdict.word == "MISS" for verdict in verdicts)
+    print(f"{sum(verdict.word == 'PASS' for verdict in verdicts)} bars passed, {missed} missed")
+    return 1 if missed else 0
+
+
 def save(stem: Path, about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], verdicts: Sequence[Verdict]) -> None:
     """stem.json, stem.md and stem.png."""
     stem.parent.mkdir(parents=True, exist_ok=True)

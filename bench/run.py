@@ -231,14 +231,7 @@ def main() -> int:
         "machine": report.machine(),
         "versions": report.versions(),
     }
-    print(report.table(verdicts))
-    stem = results_stem(options, date)
-    if stem is not None:
-        report.save(stem, about, bench.rows, verdicts)
-        print(f"kept in {stem}.json, .md and .png")
-    missed = [verdict for verdict in verdicts if verdict.word == "MISS"]
-    print(f"{sum(v.word == 'PASS' for v in verdicts)} bars passed, {len(missed)} missed")
-    return 1 if missed else 0
+    return report.conclude(results_stem(options, date), about, bench.rows, verdicts)
 
 
 if __name__ == "__main__":

@@ -142,21 +142,15 @@ def main() -> int:
         bench.kill()
         shutil.rmtree(folder, ignore_errors=True)
     verdicts = [verdict for verdict in (judge(bench.rows, bar) for bar in _bars()) if bench.wants(verdict.bar.load)]
-    print(report.table(verdicts))
+    about = {
+        "date": date,
+        "minutes": round((time.monotonic() - began) / 60, 1),
+        "rounds": ROUNDS,
+        "machine": report.machine(),
+        "versions": report.versions(),
+    }
     stem = options.out or (None if options.only else RESULTS / f"{date}-whole-node")
-    if stem is not None:
-        about = {
-            "date": date,
-            "minutes": round((time.monotonic() - began) / 60, 1),
-            "rounds": ROUNDS,
-            "machine": report.machine(),
-            "versions": report.versions(),
-        }
-        report.save(stem, about, bench.rows, verdicts)
-        print(f"kept in {stem}.json, .md and .png")
-    missed = [verdict for verdict in verdicts if verdict.word == "MISS"]
-    print(f"{sum(v.word == 'PASS' for v in verdicts)} bars passed, {len(missed)} missed")
-    return 1 if missed else 0
+    return report.conclude(stem, about, bench.rows, verdicts)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import pytest
 import yaml
 from tests.cli.command import Run, new_topic_name, run_ottla
 
+from ottla.cli.config.change import may_be_secret
+
 
 def got(run: Run, *args: str) -> dict[str, dict[str, Any]]:
     done = run("config", "get", *args, "-O", "json")
@@ -162,3 +164,18 @@ def test_a_config_is_explained_with_its_value(anywhere: Run, topic: str) -> None
     assert f"now         3600000 (1 h), from topic (topic {topic})" in told
     refused = anywhere("config", "explain", "retention.ms", "--broker", "1")
     assert refused.returncode == 1 and "is no config of a broker" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("ssl.keystore.password", True),
+        ("listener.name.plaintext.ssl.keystore.password", True),
+        ("my.plugin.secret", True),
+        ("retention.ms", False),
+        ("listener.name.plaintext.max.connections", False),
+        ("my.plugin.level", False),
+    ],
+)
+def test_what_must_not_be_shown(name: str, is_secret: bool) -> None:
+    assert may_be_secret(name) is is_secret

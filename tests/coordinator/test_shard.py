@@ -279,3 +279,13 @@ def test_alarms_run_operations(machine: Machine) -> None:
         assert told.committed(b"a") == 8
 
     tell(machine, story)
+
+
+def test_nothing_is_decided_on_what_is_too_large(machine: Machine) -> None:
+    async def story(told: Story) -> None:
+        await told.add(b"a")
+        results = await asyncio.gather(told.add(b"a", 100, copies=100), told.add(b"a"), return_exceptions=True)
+        assert codes(results) == [ErrorCode.unknown_server_error] and results[1] == 2
+        assert told.committed(b"a") == 2
+
+    tell(machine, story, max_message_bytes=1000)

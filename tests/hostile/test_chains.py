@@ -22,7 +22,8 @@ def test_two_clients_that_wait_for_each_other(tmp_path: Path) -> None:
             create(node.address, topic_to_create(topic))
         with Raw(node.port) as one, Raw(node.port) as other:
             other.send(b"".join(_fetch("ping", n) + _produce("pong") for n in range(LENGTH)))
-            time.sleep(0.3)  # until it waits
+            while not node.on_loop(lambda: len(node.node.waiting)):
+                time.sleep(0.01)
             one.send(b"".join(_produce("ping") + _fetch("pong", n) for n in range(LENGTH)))
             for raw in (one, other):
                 for _ in range(2 * LENGTH):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.model.config import TOPIC_CONFIGS, ConfigError, broker_config, log_config, standalone, validate_topic_configs
-from ottla.model.config.definition import format_value
+from ottla.model.config.definition import format_value, whole_number
 
 VERDICTS = json.loads((Path(__file__).parent / "data" / "kafka-4.3-topic-config-verdicts.json").read_text())
 NODE = standalone("/data", 9092)
@@ -20,6 +20,14 @@ def test_topic_configs_are_taken_or_refused_as_kafka_does(configs: dict[str, str
     except ConfigError:
         taken = False
     assert taken is kafka_takes_it
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("7", 7), ("-0012", -12), ("+3", 3), ("0" * 5000 + "1", 1), ("9" * 5000, None), ("1e3", None), ("", None)],
+)
+def test_whole_numbers_of_any_length(text: str, number: int | None) -> None:
+    assert whole_number(text) == number
 
 
 def test_a_refusal_tells_name_value_and_what_is_allowed() -> None:

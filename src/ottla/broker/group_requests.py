@@ -60,6 +60,12 @@ def code_of(told: asyncio.Future[Any]) -> ErrorCode:
     raise error
 
 
+def answer_of(told: asyncio.Future[R], otherwise: Callable[[ErrorCode], R]) -> R:
+    """What was answered; or what stands for an answer, with why there is none."""
+    code = code_of(told)
+    return told.result() if code is ErrorCode.none else otherwise(code)
+
+
 def client_of(context: Context) -> Client:
     """As Kafka writes it down: the address with a slash before it."""
     return Client(context.header.client_id or "", f"/{context.connection.host}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -72,7 +71,7 @@ class Runtime(Generic[M]):
             shard.committed(offset)
 
     def _elect(self, partition: Partition) -> None:
-        shard = Shard(self._env, self._timers, partition, self._make, self._call_soon, self._reply_within_ms)
+        shard = Shard(self._env, self._timers, partition, self._make, self._reply_within_ms)
         self._shards[partition.key.partition] = shard
         self._tasks.start(self._load(shard), f"load {partition.key}")
 
@@ -87,9 +86,6 @@ class Runtime(Generic[M]):
 
     def _resign(self, partition: Partition) -> None:
         self._shards.pop(partition.key.partition).close()
-
-    def _call_soon(self, callback: Callable[[], None]) -> object:
-        return asyncio.get_running_loop().call_soon(callback)
 
     async def settle(self) -> None:
         """Until all that is being loaded now is loaded."""

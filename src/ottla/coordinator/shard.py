@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -56,7 +56,6 @@ class Shard(Generic[M]):
         timers: TimerWheel,
         partition: Partition,
         make: Callable[[Shard[M]], M],
-        call_soon: Callable[[Callable[[], None]], object],
         reply_within_ms: int,
     ) -> None:
         self.timeline = Timeline()
@@ -66,7 +65,6 @@ class Shard(Generic[M]):
         self.machine = make(self)
         self._env = env
         self._timers = timers
-        self._call_soon = call_soon
         self._end = 0  # where the next record will be
         self._batch: list[StoredRecord] = []
         self._batch_bytes = 0
@@ -101,9 +99,8 @@ class Shard(Generic[M]):
         self._alarms.clear()
         if self._deadline is not None:
             self._deadline.cancel()
-        self._fail(
-            self._batch_base, KafkaError(ErrorCode.not_coordinator, "the coordinator has moved"), everything=True
-        )
+        moved = KafkaError(ErrorCode.not_coordinator, "the coordinator has moved")
+        self._fail(self._batch_base, moved, everything=True)
         self.machine.stopped()
 
     def check(self) -> None:
@@ -140,7 +137,7 @@ class Shard(Generic[M]):
             self._batch_bytes += _size(outcome.records)
             if not self._append_is_due:
                 self._append_is_due = True
-                self._call_soon(self._append)
+                self._env.loop.call_soon(self._append)
         if self._end <= self.partition.high_watermark and not self._waiting:
             _happened(outcome, done)
         else:
@@ -148,6 +145,8 @@ class Shard(Generic[M]):
             self._waiting.append(_Reply(self._end, outcome, done, due))
             if self._deadline is None:  # one for all that wait, set anew when it is reached
                 self._deadline = self._timers.after(self._reply_within_ms, self._give_up)
+        if self._batch_bytes > self.partition.log.config.max_message_bytes:
+            self._append()  # it may be too large even alone: to be known before anything is decided on it
         return done
 
     def _give_up(self) -> None:
@@ -158,11 +157,9 @@ class Shard(Generic[M]):
             if reply.due > now:
                 self._deadline = self._timers.after((reply.due - now) * 1000, self._give_up)
                 break
-            if not reply.done.done():
-                reply.done.set_exception(KafkaError(ErrorCode.coordinator_not_available, "not committed in time"))
-                reply.done.exception()
+            _refuse(reply.done, KafkaError(ErrorCode.coordinator_not_available, "not committed in time"))
 
-    def _make_room(self, records: Any) -> None:
+    def _make_room(self, records: Sequence[StoredRecord]) -> None:
         """A batch has to fit into the topic's `max.message.bytes`; one outcome's records are never divided."""
         if self._batch and self._batch_bytes + _size(records) > self.partition.log.config.max_message_bytes:
             self._append()
@@ -210,9 +207,7 @@ class Shard(Generic[M]):
         for reply in failed:  # the newest first, as they were built on each other
             if reply.outcome.undone is not None:
                 reply.outcome.undone(error)
-            if not reply.done.done():
-                reply.done.set_exception(error)
-                reply.done.exception()  # whoever asked may have gone
+            _refuse(reply.done, error)
 
     # -- alarms
 
@@ -252,5 +247,11 @@ def _happened(outcome: Outcome[R], done: asyncio.Future[R]) -> None:
         done.set_result(outcome.reply)
 
 
-def _size(records: Any) -> int:
+def _refuse(done: asyncio.Future[Any], error: KafkaError) -> None:
+    if not done.done():
+        done.set_exception(error)
+        done.exception()  # whoever asked may have gone
+
+
+def _size(records: Sequence[StoredRecord]) -> int:
     return sum(len(record.key) + len(record.value or b"") + _RECORD_OVERHEAD for record in records)

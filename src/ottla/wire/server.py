@@ -12,7 +12,6 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final, cast
 
@@ -75,7 +74,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     @property
     def turn(self) -> Turn:
-        """For answers that many have waited for: not all of them are written in one turn of the loop."""
+        """For those who wait: what has come for them is looked at and answered within one turn, or spread over many."""
         return self._settings.turn
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -329,9 +328,6 @@ class ServerConnection(asyncio.BufferedProtocol):
                 asyncio.get_running_loop().call_soon(self._go_on)  # not one within the other without end
             else:
                 self._go_on()
-
-    def afterwards(self, callback: Callable[[], None]) -> None:
-        self._settings.turn.afterwards(callback)
 
     # -- resting and going on
 

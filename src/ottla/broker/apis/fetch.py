@@ -269,7 +269,7 @@ class _Fetch:
     def touched(self, key: Hashable) -> None:
         if not self._check_is_due:  # once for all the batches that have come
             self._check_is_due = True
-            self._context.connection.afterwards(self._check)
+            self._context.connection.turn.afterwards(self._check)
 
     def _check(self) -> None:
         self._check_is_due = False

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ottla.broker.context import Api, Context, Waiting
-from ottla.broker.group_requests import ask, client_of, code_of, milliseconds
+from ottla.broker.group_requests import answer_of, ask, client_of, milliseconds
 from ottla.coordinator.group.classic.requests import JoinAnswer, JoinRequest, Protocol
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Resource
@@ -52,12 +52,7 @@ def handle(context: Context, request: Any) -> Any:
     told: asyncio.Future[JoinAnswer] = ask(
         context, join.group_id, lambda machine, answer: machine.classic.join(join, answer)
     )
-    return Waiting(told, lambda told: _respond(context, _answer(told)))
-
-
-def _answer(told: asyncio.Future[JoinAnswer]) -> JoinAnswer:
-    code = code_of(told)
-    return told.result() if code is ErrorCode.none else JoinAnswer(code)
+    return Waiting(told, lambda told: _respond(context, answer_of(told, JoinAnswer)))
 
 
 def _respond(context: Context, answer: JoinAnswer) -> Any:

@@ -15,11 +15,10 @@ MAX_OF_A_CLIENT: Final = 500
 MAX_IN_ALL: Final = 50_000
 _PREFIX: Final = "org.apache.kafka."
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_]+")
+_RESERVED: Final = ("le", "quantile")
 _HELP: Final = "Pushed by clients (KIP-714)."
 
 Key = tuple[str, Kind, str]  # family, kind, labels
-
-_RESERVED: Final = ("le", "quantile")
 
 
 class Received:
