@@ -49,6 +49,11 @@ def read_records(batch: Buffer, *, limit: int = DECOMPRESSED_LIMIT) -> list[Reco
         raise CorruptBatch(f"magic {header.magic} at offset {header.base_offset}, only 2 is known")
     if header.length < _SMALLEST_LENGTH or header.size > len(batch):
         raise CorruptBatch(f"batch at offset {header.base_offset} says {header.size} bytes, {len(batch)} are there")
+    return read_records_after(header, batch, limit=limit)
+
+
+def read_records_after(header: BatchHeader, batch: Buffer, *, limit: int = DECOMPRESSED_LIMIT) -> list[Record]:
+    """The same where the header is known already, and fits: from `iterate_batches`."""
     body = decompress(header.attributes & CODEC_MASK, memoryview(batch)[HEADER_SIZE : header.size], limit=limit)
     try:
         return _parse(body, header)
