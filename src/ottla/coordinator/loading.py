@@ -15,8 +15,7 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.reading import LogRead
 from ottla.log.scan import ScannedBatch, end_marker
 from ottla.record.batch import BatchHeader
-from ottla.record.reader import iterate_batches, read_records_after
-from ottla.record.records import Record
+from ottla.record.reader import Entry, iterate_batches, read_entries
 
 _CHUNK: Final = 4 * 1024 * 1024
 _AT_ONCE: Final = 64  # records, before others may be served
@@ -41,7 +40,7 @@ async def replay_log(
                 latest.replay_all()
                 _replay_transactional(header, batch, machine, timeline)
             else:
-                latest.take(read_records_after(header, batch))
+                latest.take(read_entries(header, batch))
             offset = header.next_offset
             await breath.take()
             if not goes_on():
@@ -61,16 +60,16 @@ class _Latest:
     def __init__(self, machine: Machine, timeline: Timeline) -> None:
         self._machine = machine
         self._timeline = timeline
-        self._records: dict[bytes, Record] = {}
+        self._entries: dict[bytes, Entry] = {}
 
-    def take(self, records: list[Record]) -> None:
-        latest = self._records
-        for record in records:
-            key = record.key
+    def take(self, entries: list[Entry]) -> None:
+        latest = self._entries
+        for entry in entries:
+            key = entry[1]
             if key is not None:
                 if key in latest:
                     del latest[key]  # to the end of the row
-                latest[key] = record
+                latest[key] = entry
 
     def replay_all(self) -> None:
         while self.replay_some():
@@ -78,12 +77,11 @@ class _Latest:
 
     def replay_some(self) -> bool:
         """Whether there were any."""
-        latest, replay, timeline = self._records, self._machine.replay, self._timeline
+        latest, replay, timeline = self._entries, self._machine.replay, self._timeline
         some = list(islice(latest, _AT_ONCE))
         for key in some:
-            record = latest.pop(key)
-            timeline.offset = record.offset
-            replay(StoredRecord(key, record.value), -1, -1)
+            timeline.offset, _, value = latest.pop(key)
+            replay(StoredRecord(key, value), -1, -1)
         return bool(some)
 
 
@@ -94,7 +92,7 @@ def _replay_transactional(header: BatchHeader, batch: memoryview, machine: Machi
         if marker is not None:
             machine.end_transaction(header.producer_id, header.producer_epoch, is_commit=marker.committed)
         return
-    for record in read_records_after(header, batch):
+    for record in read_entries(header, batch):
         if record.key is not None:
             timeline.offset = record.offset
             machine.replay(StoredRecord(record.key, record.value), header.producer_id, header.producer_epoch)
