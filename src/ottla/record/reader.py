@@ -76,6 +76,8 @@ def read_entries(header: BatchHeader, batch: Buffer) -> list[Entry]:
 
 def _entries(data: bytes, base_offset: int, count: int) -> list[Entry]:
     entries: list[Entry] = []
+    key: bytes | None
+    value: bytes | None
     size, position = len(data), 0
     for _ in range(count):
         length, start = read_varint(data, position)
