@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from ottla.cli.choices import Choice
 from ottla.cli.completing import topic_names
 from ottla.cli.config_names import tables
 
@@ -25,7 +26,7 @@ KINDS: Final = {
 ALL_BROKERS: Final = "default"
 
 
-class Kind(click.Choice):  # type: ignore[type-arg]  # generic only in newer versions of click
+class Kind(Choice):
     """Also in the plural, as Kafka's tools have it."""
 
     def __init__(self) -> None:

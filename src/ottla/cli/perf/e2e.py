@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from ottla.cli.choices import Choice
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.output import output_option
@@ -24,7 +25,7 @@ LOST_AFTER_S: Final = 30.0
 @click.option(
     "--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second. By default one after another."
 )
-@click.option("--acks", type=click.Choice(["1", "all"]), default="all", show_default=True)
+@click.option("--acks", type=Choice(["1", "all"]), default="all", show_default=True)
 @click.option("-p", "--partition", type=click.IntRange(min=0), default=0, show_default=True)
 @own_option
 @output_option

@@ -8,7 +8,7 @@ import click
 
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import topic_names
-from ottla.cli.output import Column, output_option, print_rows, print_value
+from ottla.cli.output import Column, output_option, print_rows, print_value, shown
 
 COLUMNS: Final = (
     Column("PARTITION", "partition"),
@@ -39,12 +39,12 @@ def command(names: tuple[str, ...], output: str | None, cluster: Cluster) -> Non
     for number, topic in enumerate(described):
         if number:
             click.echo()
-        click.echo(click.style(topic["topic"], bold=True))
+        click.echo(click.style(shown(topic["topic"]), bold=True))
         click.echo(f"  id          {topic['id']}")
         click.echo(f"  partitions  {len(topic['partitions'])}")
         click.echo(f"  replicas    {topic['replicas']}")
         for i, (name, value) in enumerate(topic["configs"].items()):
-            click.echo(f"  {'' if i else 'configs':10}  {name}={value}")
+            click.echo(f"  {'' if i else 'configs':10}  {shown(name)}={shown(value)}")
         print_rows(output, COLUMNS, topic["partitions"])
 
 
