@@ -132,7 +132,8 @@ def shown(text: object) -> str:
 
 
 def count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    """With thousands apart, which long numbers need and short ones do not notice."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def note(text: str) -> None:

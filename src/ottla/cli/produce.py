@@ -197,5 +197,5 @@ class _Writer:
             reason = next(iter(self._failures), "no answer in time, or interrupted")
             raise OttlaError(
                 f"{count(failed, 'record')} {'was' if failed == 1 else 'were'} not written to {self._topic}: {reason}"
-                + (f" ({self.written} were)" if self.written else "")
+                + (f" ({count(self.written, 'record')} before)" if self.written else "")
             )

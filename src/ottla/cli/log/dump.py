@@ -106,7 +106,7 @@ class _Text:
             ends = " to ".join(
                 " ".join(f"{key} {value}" for key, value in row.items()) for row in (found[0], found[-1])
             )
-            click.echo(f"{len(found)} entries: {ends}")
+            click.echo(f"{len(found):,} entr{'y' if len(found) == 1 else 'ies'}: {ends}")
 
     def end(self) -> None:
         pass

@@ -10,7 +10,7 @@ import click
 from ottla.cli.choices import Choice
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import topic_names
-from ottla.cli.output import output_option
+from ottla.cli.output import count, output_option
 from ottla.cli.perf.options import own_option, size_option
 
 STAMP: Final = 16  # the clock, and which run it is: others may write to the topic too
@@ -69,9 +69,15 @@ def command(
                 way.measure_at(rate, records)
     finally:
         consumer.close()
-    figures = {"records": len(way.samples_ms), "size": max(size, STAMP), "latency_ms": latency(way.samples_ms)}
+    figures: dict[str, Any] = {
+        "records": len(way.samples_ms),
+        "size": max(size, STAMP),
+        "latency_ms": latency(way.samples_ms),
+    }
     how = "one after another" if rate is None else f"at {rate:g}/s"
-    print_figures(output, f"{figures['records']} records of {figures['size']} bytes through {topic}, {how}", figures)
+    print_figures(
+        output, f"{count(figures['records'], 'record')} of {figures['size']} bytes through {topic}, {how}", figures
+    )
 
 
 class _Way:
