@@ -206,9 +206,12 @@ def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path, lines: li
     file = tmp_path / "server.properties"
     file.write_text("\n".join(lines))
 
-    with pytest.raises(ConfigError) as caught:
+    def read() -> None:
         loaded = load_properties(file)
         broker_config(loaded.values, loaded.where)
+
+    with pytest.raises(ConfigError) as caught:
+        read()
 
     head, *rest = str(caught.value).splitlines()
     assert head == "2 configs cannot be used:"
