@@ -9,14 +9,7 @@ from typing import Any, Final, NamedTuple, cast
 from ottla.cli.admin.session import Session, raise_for
 from ottla.cli.secrets import HIDDEN
 from ottla.model.errors import OttlaError
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
+from ottla.model.names import ResourceType
 
 
 class Operation(IntEnum):
@@ -63,6 +56,10 @@ class Resource(NamedTuple):
         """Where a value comes from that was set for this resource itself."""
         all_brokers = self.type is ResourceType.BROKER and not self.name
         return DYNAMIC_DEFAULT_BROKER_CONFIG if all_brokers else _OWN_SOURCES[self.type]
+
+
+def of_topic(name: str) -> Resource:
+    return Resource(ResourceType.TOPIC, name)
 
 
 _NAMES: Final = {

@@ -11,6 +11,7 @@ from ottla.cli.config.resource import known_names, resource
 from ottla.cli.config_names import hint, with_hint
 from ottla.cli.output import note, print_outcome
 from ottla.cli.secrets import HIDDEN, may_be_secret
+from ottla.model.names import ResourceType
 
 if TYPE_CHECKING:
     from ottla.cli.admin.configs import Change, ConfigEntry, Resource
@@ -97,7 +98,7 @@ async def _settled(there: Session, wanted: Resource, changes: Sequence[Change]) 
 
 
 def _is_seen(wanted: Resource, change: Change, entry: ConfigEntry | None) -> bool:
-    from ottla.cli.admin.configs import Operation, ResourceType
+    from ottla.cli.admin.configs import Operation
 
     if wanted.type is ResourceType.BROKER_LOGGER:  # the broker that answers has done it itself
         return True

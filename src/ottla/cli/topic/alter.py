@@ -53,7 +53,7 @@ def command(
             if not check:
                 note(_warning(name, before, partitions))
                 may_go_on(f"Give {name} {partitions} partitions?", yes)
-        resource = configs.Resource(configs.ResourceType.TOPIC, name)
+        resource = configs.of_topic(name)
         changes = _changes(given, unset)
         for check_only in (True, False)[: 1 if check else 2]:  # two requests: neither is done if one would be refused
             if changes:

@@ -44,7 +44,7 @@ def command(
 
     async def ask(there: Session) -> tuple[TopicInfo, dict[str, str]]:
         (topic,) = await topics.topics(there, [source])
-        resource = configs.Resource(configs.ResourceType.TOPIC, source)
+        resource = configs.of_topic(source)
         entries = (await configs.configs(there, [resource]))[resource]
         own = {entry.name: entry.value or "" for entry in entries if entry.source == configs.DYNAMIC_TOPIC_CONFIG} | {
             name: plain_value(name, value) for name, value in given

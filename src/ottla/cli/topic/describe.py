@@ -53,14 +53,14 @@ async def _described(there: Any, names: tuple[str, ...]) -> list[dict[str, Any]]
     from ottla.model.ids import uuid_text
 
     found = await topics.topics(there, names)
-    resources = [configs.Resource(configs.ResourceType.TOPIC, name) for name in names]
+    resources = [configs.of_topic(name) for name in names]
     settings = await configs.configs(there, resources)
     described = []
     for topic in found:
         led = [part.number for part in topic.partitions if part.leader >= 0]
         begins = await offsets.offsets(there, topic, offsets.EARLIEST, led)
         ends = await offsets.offsets(there, topic, offsets.LATEST, led)
-        own = settings[configs.Resource(configs.ResourceType.TOPIC, topic.name)]
+        own = settings[configs.of_topic(topic.name)]
         described.append(
             {
                 "topic": topic.name,
