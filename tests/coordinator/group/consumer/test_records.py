@@ -1,5 +1,6 @@
 """Records of consumer groups: byte for byte those that Apache Kafka 4.3.0 writes, and read back to the same."""
 
+from collections.abc import Callable
 from uuid import UUID
 
 import pytest
@@ -9,6 +10,7 @@ from ottla.coordinator.group.consumer import records
 from ottla.coordinator.group.consumer.codec import read_names
 from ottla.coordinator.group.consumer.members import ClassicMember, Member, MemberState
 from ottla.coordinator.group.consumer.records import GroupEpoch, Matches, TargetEpoch
+from ottla.coordinator.machine import StoredRecord
 from ottla.model.errors import OttlaError
 
 TOPIC = UUID("01020304-0506-0708-1112-131415161718")
@@ -19,6 +21,12 @@ MEMBER = Member(
 CLASSIC = MEMBER._replace(pattern=None, classic=ClassicMember(45000, (Protocol("range", b"\1\2"),)))
 TARGET = {TOPIC: frozenset((0, 1, 5))}
 MATCHES = Matches(frozenset(("xb", "xa")), 42, 99)
+
+
+def value_of(record: StoredRecord) -> bytes:
+    assert record.value is not None
+    return record.value
+
 
 # made by GroupCoordinatorRecordHelpers and GroupCoordinatorRecordSerde of Apache Kafka 4.3.0
 KAFKAS = {
@@ -64,9 +72,9 @@ KAFKAS = {
 
 
 @pytest.mark.parametrize("name", KAFKAS)
-def test_a_record_is_as_kafka_writes_it(name):
+def test_a_record_is_as_kafka_writes_it(name: str) -> None:
     record, key, value = KAFKAS[name]
-    assert (record.key.hex(), record.value.hex()) == (key, value)
+    assert (record.key.hex(), (record.value or b"").hex()) == (key, value)
 
 
 @pytest.mark.parametrize(
@@ -80,42 +88,42 @@ def test_a_record_is_as_kafka_writes_it(name):
         ("pattern", records.read_matches, MATCHES),
     ],
 )
-def test_a_value_is_read_back(name, read, expected):
-    assert read(KAFKAS[name][0].value) == expected
+def test_a_value_is_read_back(name: str, read: Callable[[bytes], object], expected: object) -> None:
+    assert read(value_of(KAFKAS[name][0])) == expected
 
 
 @pytest.mark.parametrize("member", [MEMBER, CLASSIC, Member("m")])
-def test_a_member_is_put_together_from_two_records(member):
-    described = records.read_member(records.member_record("g", member).value, Member("m"))
-    assert records.read_current(records.current_record("g", member).value, described) == member
+def test_a_member_is_put_together_from_two_records(member: Member) -> None:
+    described = records.read_member(value_of(records.member_record("g", member)), Member("m"))
+    assert records.read_current(value_of(records.current_record("g", member)), described) == member
 
 
-def test_without_a_word_about_the_protocol_a_member_is_a_classic_one():
-    value = records.member_record("g", MEMBER).value
+def test_without_a_word_about_the_protocol_a_member_is_a_classic_one() -> None:
+    value = value_of(records.member_record("g", MEMBER))
     assert value.endswith(b"\1\0\1\0")
     assert records.read_member(value[:-4] + b"\0", Member("m")).classic == ClassicMember()
 
 
-def test_partitions_without_epochs_were_assigned_in_the_members():
-    with_epochs = records.current_record("g", MEMBER._replace(revoking={})).value
+def test_partitions_without_epochs_were_assigned_in_the_members() -> None:
+    with_epochs = value_of(records.current_record("g", MEMBER._replace(revoking={})))
     start = with_epochs.index(b"\1\0\x09")
     assert records.read_current(with_epochs[:start] + b"\0\1\0", Member("m")).assigned == {TOPIC: {0: 9, 1: 9}}
 
 
-def test_a_state_that_is_not_known_is_called_so():
-    value = bytearray(records.current_record("g", MEMBER).value)
+def test_a_state_that_is_not_known_is_called_so() -> None:
+    value = bytearray(value_of(records.current_record("g", MEMBER)))
     value[10] = 9
     assert records.read_current(bytes(value), Member("m")).state is MemberState.UNKNOWN
 
 
-def test_names_of_a_key():
+def test_names_of_a_key() -> None:
     assert read_names(records.deletion(records.CURRENT, "grüppe", "m-1").key) == ["grüppe", "m-1"]
 
 
 @pytest.mark.parametrize("name", KAFKAS)
-def test_a_value_that_is_cut_short_is_refused(name):
-    value = KAFKAS[name][0].value
-    readers = {
+def test_a_value_that_is_cut_short_is_refused(name: str) -> None:
+    value = value_of(KAFKAS[name][0])
+    readers: dict[str, Callable[[bytes], object]] = {
         "group": records.read_group, "target epoch": records.read_target_epoch, "target": records.read_target,
         "member": lambda cut: records.read_member(cut, Member("m")),
         "classic member": lambda cut: records.read_member(cut, Member("m")),
@@ -127,6 +135,6 @@ def test_a_value_that_is_cut_short_is_refused(name):
             read(value[:size])
 
 
-def test_a_version_of_tomorrow_is_refused():
+def test_a_version_of_tomorrow_is_refused() -> None:
     with pytest.raises(OttlaError, match="version 1"):
         records.read_group(b"\0\1\0\0\0\1\0")
