@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from ottla.broker.dynamic_config import DynamicConfig
-from ottla.coordinator.group.classic.events import Event
+from ottla.coordinator.group.events import Event
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime

@@ -7,9 +7,9 @@ from struct import Struct
 from typing import Final
 
 from ottla.coordinator.group.classic.core import Limits, Surroundings
-from ottla.coordinator.group.classic.events import EventSink
 from ottla.coordinator.group.classic.groups import ClassicGroups
 from ottla.coordinator.group.classic.records import KEY_TYPE as GROUP_KEY
+from ottla.coordinator.group.events import EventSink
 from ottla.coordinator.group.offset_records import KEY_TYPES as OFFSET_KEYS
 from ottla.coordinator.group.offset_sweep import OffsetSweep
 from ottla.coordinator.group.offsets import Offsets

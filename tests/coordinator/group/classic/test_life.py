@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from tests.coordinator.group.classic.given import GROUP, INITIAL_MS, REBALANCE_MS, SESSION_MS, START_MS, Coordinator
 
-from ottla.coordinator.group.classic.events import (
+from ottla.coordinator.group.classic.records import StoredGroup, StoredMember, read_group
+from ottla.coordinator.group.classic.requests import JoinAnswer, Leaving, SyncAnswer
+from ottla.coordinator.group.events import (
     Cause,
     GroupEmptied,
     GroupLoaded,
@@ -18,8 +20,6 @@ from ottla.coordinator.group.classic.events import (
     RebalanceStarted,
     SyncsMissed,
 )
-from ottla.coordinator.group.classic.records import StoredGroup, StoredMember, read_group
-from ottla.coordinator.group.classic.requests import JoinAnswer, Leaving, SyncAnswer
 from ottla.model.errors import ErrorCode
 
 NONE = ErrorCode.none

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from ottla.coordinator.group.classic.events import Event, EventSink
 from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.events import Event, EventSink
 from ottla.coordinator.machine import Outcome, Timers
 from ottla.coordinator.timeline import Timeline, TimelineDict
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ottla.coordinator.group.classic.core import Core, Surroundings, nothing
-from ottla.coordinator.group.classic.events import Cause, GroupLoaded, MemberFenced
 from ottla.coordinator.group.classic.group import DEAD, ClassicGroup, State
 from ottla.coordinator.group.classic.join import Join
 from ottla.coordinator.group.classic.leave import Leave
@@ -13,6 +12,7 @@ from ottla.coordinator.group.classic.rebalance import Rebalance
 from ottla.coordinator.group.classic.records import group_of, read_group, tombstone
 from ottla.coordinator.group.classic.requests import DescribedGroup, JoinAnswer, ListedGroup, SyncAnswer
 from ottla.coordinator.group.classic.sync import Sync
+from ottla.coordinator.group.events import Cause, GroupLoaded, MemberFenced
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.timeline import Timeline
 from ottla.model.errors import ErrorCode

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from ottla.coordinator.group.classic.core import DONE, NEW_MEMBER_JOIN_TIMEOUT_MS, Core
-from ottla.coordinator.group.classic.events import (
+from ottla.coordinator.group.classic.group import ClassicGroup, State
+from ottla.coordinator.group.classic.members import Member
+from ottla.coordinator.group.classic.rebalance import Rebalance
+from ottla.coordinator.group.classic.records import group_record
+from ottla.coordinator.group.classic.requests import NO_MEMBER_ID, JoinAnswer, JoinCallback, JoinRequest
+from ottla.coordinator.group.events import (
     Cause,
     IdGiven,
     MemberFenced,
@@ -12,11 +17,6 @@ from ottla.coordinator.group.classic.events import (
     MemberRejoined,
     StaticMemberReplaced,
 )
-from ottla.coordinator.group.classic.group import ClassicGroup, State
-from ottla.coordinator.group.classic.members import Member
-from ottla.coordinator.group.classic.rebalance import Rebalance
-from ottla.coordinator.group.classic.records import group_record
-from ottla.coordinator.group.classic.requests import NO_MEMBER_ID, JoinAnswer, JoinCallback, JoinRequest
 from ottla.coordinator.machine import Outcome
 from ottla.model.errors import ErrorCode, KafkaError
 
@@ -95,7 +95,10 @@ class Join:
             group.has_grown = True
         group.add(member, answer)
         self._rebalance.limit_session(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._core.note(MemberJoined, group, member_id, member.instance_id, *member.client, request.reason)
+        self._core.note(
+            MemberJoined, group, member_id, member.instance_id, *member.client, request.reason,
+            member.session_timeout_ms, member.rebalance_timeout_ms, member.subscription,
+        )  # fmt: skip
         return self._rebalance.begin_or_go_on(group, Cause.MEMBER_JOINED, (member_id,), request.reason)
 
     # -- with an id
@@ -126,7 +129,7 @@ class Join:
         self, group: ClassicGroup, member: Member, request: JoinRequest, answer: JoinCallback, cause: Cause
     ) -> Outcome[None]:
         group.update(member, request, answer)
-        self._core.note(MemberRejoined, group, member.id, request.reason)
+        self._core.note(MemberRejoined, group, member.id, request.reason, member.subscription)
         return self._rebalance.begin_or_go_on(group, cause, (member.id,), request.reason)
 
     # -- a static member that has been restarted (KIP-345)
