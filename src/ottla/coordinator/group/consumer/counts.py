@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -112,7 +112,7 @@ class Counts:
 
     # -- what would be
 
-    def topics_with(self, less: Iterable[Iterable[str]], more: Iterable[Iterable[str]]) -> Iterable[str]:
+    def topics_with(self, less: Iterable[Iterable[str]], more: Iterable[Iterable[str]]) -> Collection[str]:
         """All topics if some counted once less and some once more; the very dict of topics if none is new or gone."""
         steps: dict[str, int] = {}
         for names in less:

@@ -19,13 +19,15 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
+from ottla.coordinator.group.assignors.spec import Assignment
 from ottla.coordinator.group.consumer.counts import Counts, favourite
-from ottla.coordinator.group.consumer.members import Assignment, Member
+from ottla.coordinator.group.consumer.members import Member
 from ottla.coordinator.group.consumer.records import GroupEpoch, Matches, TargetEpoch, group_deletions
 from ottla.coordinator.machine import StoredRecord
 from ottla.coordinator.timeline import Timeline, TimelineDict, TimelineValue, WatchedDict
 
 TYPE: Final = "consumer"
+PROTOCOL_TYPE: Final = "consumer"
 _NO_TARGET: Final[Assignment] = {}
 
 
@@ -46,6 +48,7 @@ class ConsumerGroup:
         self.latest: TimelineValue[GroupEpoch] = TimelineValue(timeline, GroupEpoch(1))
         self.target: TimelineValue[TargetEpoch] = TimelineValue(timeline, TargetEpoch(1))
         self.has_partitions_record = TimelineValue(timeline, False)
+        self.known_hash: tuple[tuple[int, int], int] | None = None  # of its topics, and when that was so
         self._look_at_metadata_ms = 0
         self._looked_in_epoch = 0
 

@@ -15,8 +15,6 @@ AWAY: Final = -2
 """The epoch of a static member that left for a while."""
 JOINING: Final = 0
 
-Assignment = Mapping[UUID, frozenset[int]]
-"""What a member is to have: partitions by topic. Never changed in place, no topic is empty."""
 Assigned = Mapping[UUID, Mapping[int, int]]
 """Partitions by topic, each with the epoch in which the member got it. Never changed in place, no topic is empty."""
 NOTHING: Final[Assigned] = {}

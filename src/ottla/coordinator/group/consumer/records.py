@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from ottla.coordinator.group.assignors.spec import Assignment
 from ottla.coordinator.group.classic.requests import Protocol
 from ottla.coordinator.group.consumer.codec import (
     INT,
@@ -29,7 +30,7 @@ from ottla.coordinator.group.consumer.codec import (
     tag,
     text,
 )
-from ottla.coordinator.group.consumer.members import Assigned, Assignment, ClassicMember, Member, MemberState
+from ottla.coordinator.group.consumer.members import Assigned, ClassicMember, Member, MemberState
 from ottla.coordinator.machine import StoredRecord
 
 GROUP, PARTITIONS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, PATTERN = 3, 4, 5, 6, 7, 8, 16
