@@ -15,8 +15,6 @@ class BothKinds:
     def __init__(self, classic: ClassicGroups, consumer: ConsumerGroups) -> None:
         self._classic = classic
         self._consumer = consumer
-        classic.live_beside(consumer)
-        consumer.live_beside(classic)
 
     def get(self, group_id: str) -> OwnerOfOffsets | None:
         return self._consumer.get(group_id) or self._classic.get(group_id)

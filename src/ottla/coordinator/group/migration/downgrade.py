@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ottla.coordinator.group.assignors.spec import Assignment
 from ottla.coordinator.group.classic.embedded_protocol import Unreadable, read_subscription, write_assignment
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.members import Member as ClassicGroupMember
@@ -15,7 +16,7 @@ from ottla.coordinator.group.classic.records import group_record
 from ottla.coordinator.group.classic.requests import Client
 from ottla.coordinator.group.classic.subscriptions import CONSUMER
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.members import Assignment, Member
+from ottla.coordinator.group.consumer.members import Member
 from ottla.coordinator.machine import StoredRecord
 from ottla.metadata.image import MetadataImage
 from ottla.model.errors import ErrorCode, KafkaError

@@ -6,7 +6,7 @@ and come again, to a consumer group then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from uuid import UUID
 
 from ottla.coordinator.group.classic.embedded_protocol import Places, Unreadable, read_assignment, read_subscription
@@ -41,7 +41,7 @@ def check_upgrade(group: ClassicGroup, *, allowed: bool, max_size: int) -> None:
 
 
 def upgraded(
-    group: ClassicGroup, image: MetadataImage, hash_of: Callable[[Iterable[str]], int]
+    group: ClassicGroup, image: MetadataImage, hash_of: Callable[[Collection[str]], int]
 ) -> list[StoredRecord]:  # fmt: skip
     """The records that end the classic group and begin the consumer group, in Kafka's order."""
     members = [_converted(group, member, image) for member in group.members.values()]
