@@ -65,10 +65,8 @@ class GroupMachine:
                 note,
             ),
         )
-        self.classic.live_beside(self.consumer)
-        self.consumer.migrate(self.classic, _migration_rules(config()))
+        self.owners = BothKinds(self.classic, self.consumer, _migration_rules(config()))
         self.members = ClassicRequests(self.classic, self.consumer)
-        self.owners = BothKinds(self.classic, self.consumer)
         self.offsets = Offsets(
             shard.timeline, self.owners, now_ms, lambda: config().get_int("offset.metadata.max.bytes")
         )

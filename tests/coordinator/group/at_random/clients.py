@@ -63,6 +63,10 @@ class AnyClient:
     def client(self) -> Client:
         return Client(self.name, "/127.0.0.1")
 
+    def has_heard_of(self, epoch: int) -> bool:
+        """Whether it knows what it has in this epoch, rather than what it had before."""
+        return self.epoch == epoch
+
     # -- its loop
 
     def step(self) -> None:
@@ -242,6 +246,7 @@ class Classic(AnyClient):
     ) -> None:
         self.cooperative = cooperative
         self._joining = True
+        """Since it was told to, and until it has its assignment."""
         self._waits = False
         self._leads_over = -1  # the metadata's offset for which it assigned
         super().__init__(world, number, instance_id, topics)
@@ -264,6 +269,9 @@ class Classic(AnyClient):
                 ),
                 self._heard_heartbeat,
             )
+
+    def has_heard_of(self, epoch: int) -> bool:
+        return super().has_heard_of(epoch) and not self._joining
 
     def _patience_ms(self) -> float:
         return REBALANCE_MS + 5000 if self._waits else GIVES_UP_MS
@@ -324,9 +332,10 @@ class Classic(AnyClient):
         else:
             self.member_id, self.epoch = what.member_id, what.generation
             shares: list[tuple[str, bytes]] = []
-            if what.leader == what.member_id and not what.skip_assignment:
-                shares = self._share_out(list(what.members))
-                self._leads_over = self.world.image.offset
+            if what.leader == what.member_id:
+                # a leader that has come back does not know for which metadata it had assigned: it joins again
+                self._leads_over = 0 if what.skip_assignment else self.world.image.offset
+                shares = [] if what.skip_assignment else self._share_out(list(what.members))
             self._sync(shares)
 
     def _sync(self, shares: list[tuple[str, bytes]]) -> None:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from tests.coordinator.group.keeping import config
 
-from ottla.coordinator.group.events import Event
+from ottla.coordinator.group.events import Event, EventSink
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.timeline import Timeline
@@ -99,15 +99,15 @@ class World:
 
     def start(self) -> None:
         self.shard = Alarms(self)
-        self.machine = self._loaded(self.shard)
+        self.machine = self._loaded(self.shard, self.events.append)
         self.machine.started()
 
-    def _loaded(self, shard: Alarms) -> GroupMachine:
+    def _loaded(self, shard: Alarms, note: EventSink) -> GroupMachine:
         clock = SimpleNamespace(now_ms=lambda: self.time.now_ms)
         identities = SimpleNamespace(uuid=lambda: UUID(int=self.random.getrandbits(128), version=4))
         env: Any = SimpleNamespace(clock=clock, random=identities)
         around: Any = shard
-        machine = GroupMachine(around, env, lambda: self.settings, lambda: self.image, self.events.append)
+        machine = GroupMachine(around, env, lambda: self.settings, lambda: self.image, note)
         for offset, record in enumerate(self.log):
             shard.timeline.offset = offset
             machine.replay(record, -1, -1)
@@ -116,7 +116,7 @@ class World:
 
     def reloaded(self) -> GroupMachine:
         """Another one with the same log, to look at."""
-        return self._loaded(Alarms(self))
+        return self._loaded(Alarms(self), lambda event: None)
 
     def crash(self) -> None:
         """What was not stored yet may be in the log all the same, up to any operation's end."""

@@ -8,6 +8,7 @@ answer leaves them out, the second one, when it owns them no more, brings it to 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from ottla.coordinator.group.classic.embedded_protocol import (
@@ -77,7 +78,7 @@ class ClassicMembers:
             self._removal.has_joined(group, reconciled)
             answer(_joined(reconciled))
 
-        return Outcome(None, records, committed=committed)
+        return Outcome(None, records, partial(self._removal.restore, group.id, (member.id,)), committed)
 
     def _as_heartbeat(self, member_id: str, request: JoinRequest) -> HeartbeatRequest:
         subscription = _subscription(request)

@@ -73,7 +73,8 @@ class Heartbeat:
         )
         if not records:
             return Outcome(answer)
-        return Outcome(answer, records, committed=partial(self._note_when_stable, group.id))
+        restored = partial(self._removal.restore, group.id, (member.id,))
+        return Outcome(answer, records, restored, partial(self._note_when_stable, group.id))
 
     def advance(
         self,
@@ -176,7 +177,6 @@ class Heartbeat:
         )  # fmt: skip
         former = group.static_member(member.instance_id)
         if former is not None:
-            self._removal.forget(group.id, former.id)
             self._core.note(StaticMemberReplaced, group, group.epoch, member.instance_id, former.id, member.id, False)
 
     # -- what follows

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ottla.coordinator.group.consumer.core import Core
@@ -176,12 +177,21 @@ class Removal:
         topics = group.counts.topics_with([*(member.topics for member in members), *matched], ())
         epoch = group.epoch + 1
         records.append(group_record(group.id, GroupEpoch(epoch, self._core.hash_of(group, topics))))
-        for member in members:
-            self.forget(group.id, member.id)
-        self._core.note(EpochBumped, group, epoch, cause, tuple(member.id for member in members))
+        gone = tuple(member.id for member in members)
+        for member_id in gone:
+            self.forget(group.id, member_id)
+        self._core.note(EpochBumped, group, epoch, cause, gone)
         if len(members) == len(group.members):
             self._core.note(GroupEmptied, group, epoch, ())
-        return Outcome(reply, records)
+        return Outcome(reply, records, partial(self.restore, group.id, gone))
+
+    def restore(self, group_id: str, member_ids: Iterable[str], error: KafkaError) -> None:
+        """What was decided about members has not been stored: they are waited for as before."""
+        for member_id in member_ids:
+            found = self._find(group_id, member_id)
+            if found is not None:
+                self.renew_session(*found)
+                self.limit_revocation(*found)
 
     def forget(self, group_id: str, member_id: str) -> None:
         self._core.timers.cancel(session(group_id, member_id))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from ottla.coordinator.group.classic.groups import ClassicGroups
@@ -16,7 +17,6 @@ from ottla.coordinator.group.migration.downgrade import can_downgrade, can_downg
 from ottla.coordinator.group.migration.policy import Policy
 from ottla.coordinator.group.migration.upgrade import check_upgrade, upgraded
 from ottla.coordinator.machine import Outcome, StoredRecord
-from ottla.model.errors import KafkaError
 
 R = TypeVar("R")
 _log: Final = logging.getLogger("ottla.coordinator")
@@ -28,6 +28,9 @@ class Rules:
 
     policy: Policy = Policy.BIDIRECTIONAL
     max_classic_size: int = 2**31 - 1
+
+
+BY_DEFAULT: Final = Rules()
 
 
 class Moves:
@@ -75,14 +78,9 @@ class Moves:
         self, group: ConsumerGroup, leaving: tuple[str, ...], joining: Member | None, reply: R, *, rebalances: bool
     ) -> Outcome[R]:
         classic, records = downgraded(group, leaving, joining, self._core.image(), self._core.now_ms())
-        for member_id in group.members:
+        members = tuple(group.members)
+        for member_id in members:
             self._removal.forget(group.id, member_id)
         self._classic.take_over(classic, leaving, rebalances=rebalances)
         _log.info("group %s has moved from the consumer to the classic protocol", group.id)
-
-        def undone(error: KafkaError) -> None:
-            """The classic group never was; who is in the consumer group is awaited as before."""
-            for _, member in group.members.items():
-                self._removal.renew_session(group, member)
-
-        return Outcome(reply, records, undone)
+        return Outcome(reply, records, partial(self._removal.restore, group.id, members))
