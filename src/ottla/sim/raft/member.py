@@ -202,6 +202,7 @@ class Member:
                 if leader_id == self.id and self.quorum.role is Role.LEADER:
                     world.checks.leads(self, epoch)
                     world.counts["elections"] += 1
+                    world.on_leader(self)
                 world.note(f"n{self.id} knows leader {leader_id} in epoch {epoch}")
             case StoreSnapshotChunk(snapshot, position, data):
                 assert self._chunks.get(snapshot, 0) == position, f"chunk at {position} follows {self._chunks}"

@@ -18,6 +18,12 @@ class Storm:
     duration_ms: int = 20_000
     faults: int = 8
     recovers_within_ms: int = 20_000
+    down_for_ms: int = 4000
+    """How long, at most, a node that was killed stays away."""
+    leaders_die_young: float = 0.0
+    """How likely it is that a leader is killed while its first records are on their way."""
+    voters: tuple[int, ...] = (3, 3, 3, 5, 2, 4)
+    dynamic: float = 0.7
 
 
 _USUAL = Storm()
@@ -36,11 +42,13 @@ class _Run:
         self.storm = storm
         first = World(seed)
         self.random = first.random
-        voters = self.random.choice((3, 3, 3, 5, 2, 4))
+        voters = self.random.choice(storm.voters)
         observers = self.random.choice((0, 1, 1, 2))
-        self.is_dynamic = self.random.random() < 0.7
+        self.is_dynamic = self.random.random() < storm.dynamic
         self.world = World(self.random.getrandbits(48), voters, observers, dynamic=self.is_dynamic)
         self.random = self.world.random
+        self.world.down_for_ms = storm.down_for_ms
+        self.world.on_leader = self._leader_elected
         self._wiped = False
         self._incarnations: Counter[int] = Counter()
 
@@ -58,6 +66,16 @@ class _Run:
         world.must_recover(self.storm.recovers_within_ms)
         world.counts["committed"] = world.checks.committed
         return world.counts
+
+    def _leader_elected(self, leader: Member) -> None:
+        if self.storm.leaders_die_young and self.random.random() < self.storm.leaders_die_young:
+            life = leader.life
+            self.world.later(self.random.randint(1, 60), lambda: self._kill_now(leader, life))
+
+    def _kill_now(self, member: Member, life: int) -> None:
+        if member.life == life and self.world.now < self.storm.duration_ms:
+            member.kill()
+            self.world.restart_later(member)
 
     def _some_weather(self) -> Weather:
         random = self.random
@@ -170,6 +188,10 @@ class _Run:
                 member.do(member.quorum.leader_died(self.world.now, leader.id))
 
     def _change_voters(self) -> None:
+        for _ in range(self.random.choice((1, 1, 2, 3))):
+            self._change_voter()
+
+    def _change_voter(self) -> None:
         world, leader = self.world, self.world.leader
         if leader is None:
             return

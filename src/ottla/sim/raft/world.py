@@ -61,6 +61,8 @@ class World:
         self.weather = Weather()
         self.cut: set[tuple[int, int]] = set()
         """Nothing gets from the first to the second."""
+        self.down_for_ms = 4000
+        self.on_leader: Callable[[Member], None] = lambda leader: None
         self.counts: Counter[str] = Counter()
         self.lines: list[str] | None = None
         self.offered: dict[OffsetAndEpoch, Snapshot] = {}
@@ -134,7 +136,9 @@ class World:
 
     def restart_later(self, member: Member) -> None:
         life = member.life
-        self.later(self.random.randint(10, 4000), lambda: self.start(member) if member.life == life else None)
+        self.later(
+            self.random.randint(10, self.down_for_ms), lambda: self.start(member) if member.life == life else None
+        )
 
     def add_member(self, id: int, incarnation: int = 0) -> Member:
         """A new node, or an old one whose disk was replaced."""
