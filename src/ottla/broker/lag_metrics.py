@@ -92,11 +92,10 @@ class LagMetrics:
         found = self._node.replicas.by_name.get((topic, partition))
         return None if found is None else max(0, found.high_watermark - offset)
 
-    def _members(self) -> Iterator[Row | None]:
+    def _members(self) -> Iterator[Row]:
         for machine in self._machines():
-            for group_id in machine.classic.ids():
-                group = machine.classic.get(group_id)
-                yield None if group is None else (f'{{consumergroup="{escaped(group_id)}"}}', len(group.members))
+            for group_id in machine.owners.ids():
+                yield f'{{consumergroup="{escaped(group_id)}"}}', machine.owners.size(group_id)
 
     def _committed(self) -> Iterator[tuple[str, str, int, int | None]]:
         """Group (as a label), topic, partition, offset; None for the offset where nothing is, to take a breath at."""

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import group_names
 from ottla.cli.group.scope import Scope, ScopeType
-from ottla.cli.output import Column, is_terminal, may_go_on, note, output_option, print_rows
+from ottla.cli.output import is_terminal, may_go_on, outcome_option, print_outcome
 
 if TYPE_CHECKING:
     from ottla.cli.admin.session import Session
     from ottla.model.names import TopicPartition
-
-GROUPS: Final = (Column("GROUP", "group"), Column("DELETED", "deleted"), Column("REASON", "reason"))
-OFFSETS: Final = (GROUPS[0], Column("TOPIC", "topic"), Column("PARTITION", "partition"), *GROUPS[1:])
 
 
 @click.command("delete")
@@ -28,7 +25,7 @@ OFFSETS: Final = (GROUPS[0], Column("TOPIC", "topic"), Column("PARTITION", "part
     help="Only the offsets of this topic, or of partitions of it; the groups stay. Repeatable.",
 )  # fmt: skip
 @click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal.")
-@output_option
+@outcome_option
 @cluster_options
 def command(
     groups: tuple[str, ...], scopes: tuple[Scope, ...], yes: bool, output: str | None, cluster: Cluster
@@ -49,14 +46,8 @@ def command(
         return await (_delete_offsets(there, groups, scopes) if scopes else _delete_groups(there, groups))
 
     rows = session.run(cluster, ask)
-    if output is not None:
-        print_rows(output, OFFSETS if scopes else GROUPS, rows)
-    else:
-        for line in _sentences(rows):
-            note(line)
-        for group in groups:
-            if scopes and not any(row["group"] == group for row in rows):
-                note(f"Group {group} has no offsets there.")
+    without = [group for group in groups if not any(row["group"] == group for row in rows)]
+    print_outcome(output, rows, *_sentences(rows), *(f"Group {group} has no offsets there." for group in without))
     if not all(row["deleted"] for row in rows):
         sys.exit(1)
 

@@ -15,6 +15,7 @@ from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import group_names
 from ottla.cli.group.names import chosen
 from ottla.cli.output import aligned, cell, is_terminal, note, output_option, yaml_lines
+from ottla.cli.terminal_text import one_line
 from ottla.cli.times import iso
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class _Watch:
 
     def _complain(self, error: str) -> None:
         if self._draws:
-            self._draw([f"ottla: {error}", "Trying again; Ctrl-C ends."])
+            self._draw([f"ottla: {one_line(error)}", "Trying again; Ctrl-C ends."])
         else:
             note(f"ottla: {error}")
 
@@ -144,10 +145,14 @@ def view(figures: Sequence[Figures], more: str) -> list[str]:
     lines = [f"{time.strftime('%H:%M:%S')}{more}", ""]
     if not figures:
         return [*lines, "There are no groups."]
-    lines += aligned([GROUPS, *(_group_cells(each) for each in figures)])
+    lines += _table(GROUPS, [_group_cells(each) for each in figures])
     if len(figures) == 1:
-        lines += ["", *aligned([PARTITIONS, *_partition_cells(figures[0])])]
+        lines += ["", *_table(PARTITIONS, _partition_cells(figures[0]))]
     return lines
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return aligned([header, *([one_line(text) for text in row] for row in rows)])
 
 
 def _group_cells(figures: Figures) -> tuple[str, ...]:
