@@ -24,15 +24,19 @@ class Later:
     """An answer that comes later.
 
     With `overlaps`, the request has had its effects and the next one may begin, only the answers must keep their order;
-    otherwise the connection rests until this one is complete.
+    otherwise the connection rests until this one is complete. One that `is_idle` waits for others to act.
     """
 
-    __slots__ = ("_cancel", "_listener", "done", "failed", "message", "on_complete", "overlaps")
+    __slots__ = ("_cancel", "_listener", "done", "error", "failed", "is_idle", "message", "on_complete", "overlaps")
 
-    def __init__(self, *, overlaps: bool = False, cancel: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self, *, overlaps: bool = False, is_idle: bool = False, cancel: Callable[[], object] | None = None
+    ) -> None:
         self.overlaps = overlaps
+        self.is_idle = is_idle
         self.done = False
         self.failed = False
+        self.error: Exception | None = None  # that it failed with, if nobody has told of it yet
         self.message: Message = None
         self.on_complete: Callable[[], None] | None = None  # for who measures
         self._cancel = cancel
@@ -48,9 +52,12 @@ class Later:
         if self._listener is not None:
             self._listener()
 
-    def fail(self) -> None:
+    def fail(self, error: Exception | None = None) -> None:
         """There will be no answer: the connection is closed, as the client would wait for it forever."""
+        if self.done:
+            return
         self.failed = True
+        self.error = error
         self.complete(None)
 
     def listen(self, listener: Callable[[], None]) -> None:

@@ -273,16 +273,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _handle(self, frame: memoryview) -> None:
         try:
             answer = self._settings.handler(self, frame)
-        except MalformedRequest as error:
-            self._hang_up(str(error))
-            return
-        except CloseConnection as error:
-            if str(error):
-                _log.info("closing the connection from %s: %s", self.peer, error, extra={"peer": self.peer})
-            self._close_after_answers()
-            return
-        except Exception:
-            _log.exception("a request from %s failed; closing its connection", self.peer)
+        except Exception as error:
+            self._tell_of(error)
             self._close_after_answers()
             return
         if isinstance(answer, Later):
@@ -307,12 +299,22 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._send(answer)
 
+    def _tell_of(self, error: Exception) -> None:
+        if isinstance(error, MalformedRequest):
+            self._warn(str(error))
+        elif not isinstance(error, CloseConnection):
+            _log.error("a request from %s failed; closing its connection", self.peer, exc_info=error)
+        elif str(error):
+            _log.info("closing the connection from %s: %s", self.peer, error, extra={"peer": self.peer})
+
     def _slot_done(self) -> None:
         """An awaited answer is there; send it, and those behind it, as far as they are there too."""
         slots = self._slots
         while slots and slots[0].done and not self._stream:
             slot = slots.popleft()
             if slot.failed:
+                if slot.error is not None:
+                    self._tell_of(slot.error)
                 self.close()
                 return
             message = slot.message
@@ -505,9 +507,12 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     # -- the end
 
+    def _warn(self, reason: str) -> None:
+        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
+
     def _hang_up(self, reason: str) -> None:
         """What came in cannot be trusted."""
-        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
+        self._warn(reason)
         self._close_after_answers()
 
     def _close_after_answers(self) -> None:
@@ -521,7 +526,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._rest()
 
     def _refuse(self, reason: str) -> None:
-        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
+        self._warn(reason)
         self.abort()
 
     def close(self) -> None:

@@ -44,4 +44,4 @@ def handle(context: Context, request: Any) -> Any:
     return context.respond(throttle_time=timedelta(0), error_code=ErrorCode.none, groups=rows)
 
 
-API: Final = Api(16, "ListGroups", oldest=0, newest=5, handle=handle)
+API: Final = Api(16, "ListGroups", oldest=0, newest=5, handle=handle, takes_long=True)

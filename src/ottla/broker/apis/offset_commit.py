@@ -20,6 +20,7 @@ _OWN_RETENTION: Final = 4  # the last version in which a client can say how long
 _INSTANCES: Final = 7
 _BY_ID: Final = 10
 _LEADER_EPOCHS: Final = 6
+_SMALLEST_RECORD: Final = 40  # bytes
 _ONE_MS: Final = timedelta(milliseconds=1)
 _Name = UUID | str | None
 
@@ -77,6 +78,8 @@ async def _commit(
     member = Member(request.group_id, request.member_id, instance_id, request.generation_id_or_member_epoch)
     retention_ms = request.retention_time // _ONE_MS if context.version <= _OWN_RETENTION else -1
     try:
+        if len(commits) * _SMALLEST_RECORD > context.node.groups.largest_write(request.group_id):
+            raise KafkaError(ErrorCode.unknown_server_error, "too many offsets for one batch")  # known without trying
         result = await context.node.groups.write(
             request.group_id,
             lambda machine: machine.offsets.commit(
