@@ -27,7 +27,10 @@ class Later:
     otherwise the connection rests until this one is complete. One that `is_idle` waits for others to act.
     """
 
-    __slots__ = ("_cancel", "_listener", "done", "error", "failed", "is_idle", "message", "on_complete", "overlaps")
+    __slots__ = (
+        "_cancel", "_listener", "done", "error", "failed", "held_bytes", "is_idle", "message", "on_complete",
+        "overlaps",
+    )  # fmt: skip
 
     def __init__(
         self, *, overlaps: bool = False, is_idle: bool = False, cancel: Callable[[], object] | None = None
@@ -38,6 +41,7 @@ class Later:
         self.failed = False
         self.error: Exception | None = None  # that it failed with, if nobody has told of it yet
         self.message: Message = None
+        self.held_bytes = 0  # counted by the connection that keeps it until it can be sent
         self.on_complete: Callable[[], None] | None = None  # for who measures
         self._cancel = cancel
         self._listener: Callable[[], None] | None = None

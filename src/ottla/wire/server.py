@@ -46,6 +46,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
         self._settings = settings
         self._transport: asyncio.Transport | None = None
+        self._closing: asyncio.Transport | None = None  # that still sends what was answered
         self._prefix = b""  # the beginning of a frame's size
         self._frame: Lent | None = None  # a frame being received, in a lent buffer
         self._frame_size = 0
@@ -91,7 +92,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._settings.opened[self.listener] = self._settings.opened.get(self.listener, 0) + 1
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
+        self._transport = self._closing = None
         self._settings.connections.pop(self, None)
         for listener in self._settings.on_lost:
             listener(self)
@@ -289,8 +290,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._slots:
             slot = Later(overlaps=True)
             slot.complete(answer)
+            slot.held_bytes = _bytes_in(answer)
             self._slots.append(slot)
-            self._held_bytes += _bytes_in(answer)
+            self._held_bytes += slot.held_bytes
         elif isinstance(answer, bytes):
             self._out.append(answer)
             self._out_bytes += len(answer)
@@ -318,7 +320,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self.close()
                 return
             message = slot.message
-            self._held_bytes = max(self._held_bytes - _bytes_in(message), 0)
+            self._held_bytes -= slot.held_bytes
             if isinstance(message, bytes):
                 self._out.append(message)
             elif message is not None:
@@ -535,7 +537,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._write_out()
         if self._transport is not None:
             self._transport.close()
-            self._transport = None
+            self._closing, self._transport = self._transport, None
 
     def give_up(self) -> None:
         """As `close`, unless the client does not read: then it would never come to that."""
@@ -546,9 +548,10 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         self._out.clear()
-        if self._transport is not None:
-            self._transport.abort()
-            self._transport = None
+        transport = self._transport or self._closing
+        if transport is not None:
+            transport.abort()
+            self._transport = self._closing = None
 
 
 def _bytes_in(message: Message) -> int:
