@@ -35,7 +35,7 @@ def test_what_the_controller_did_not_take_is_told_again(monkeypatch: pytest.Monk
 
     async def story() -> None:
         controller = Controller(refusals=3)
-        telling: Any = Directories(controller, 1, lambda: 7)  # type: ignore[arg-type]
+        telling: Any = Directories(controller, 1, lambda: 7)
         telling.assign(TOPIC, 0, DIR)
         telling.assign(TOPIC, 1, DIR)
         telling.fail(OTHER)
