@@ -1,4 +1,4 @@
-"""The topics in what consumers say when they join: every version begins with them and user data; Kafka reads no more."""
+"""The topics in what consumers say when they join. All versions begin with topics and user data; Kafka reads these."""
 
 from __future__ import annotations
 
