@@ -26,16 +26,13 @@ BATCH: Final = 1000
 @click.option("--from-beginning", is_flag=True, help="Start with the oldest record; the same as -o beginning.")
 @click.option(
     "-o", "--offset", "offsets", metavar="OFFSET", multiple=True,
-    help="Where to start: beginning, end (the default), stored (of the group), N, -N before the end, s@TIME; or where "
-    "to end: e@TIME.",
+    help="Where to start: beginning, end, stored (of the group), N, -N before the end, s@TIME; or where to end: "
+    "e@TIME. By default at the end, or at the beginning if -e or a time says when to end.",
 )  # fmt: skip
 @click.option("--from-time", "from_ms", type=Time(), help="Start with the first record at or after this time.")
 @click.option("--until", "until_ms", type=Time(), help="End before the first record at or after this time.")
 @click.option("-n", "-c", "--count", type=click.IntRange(min=1), help="End after so many records.")
-@click.option(
-    "-e", "--exit-at-end", is_flag=True,
-    help="End when the last record there is has been read; starts at the beginning unless told otherwise.",
-)  # fmt: skip
+@click.option("-e", "--exit-at-end", is_flag=True, help="End when the last record there is has been read.")
 @partitions_option
 @click.option(
     "-f", "--format", "template", default=DEFAULT_FORMAT, show_default=True,
@@ -71,15 +68,16 @@ def command(
     """
     from ottla.cli.reading_range import parse_range
 
-    if from_beginning and offsets:
-        raise click.UsageError("--from-beginning and -o exclude each other")
-    # To end at the end makes sense only from somewhere before it.
-    from_beginning = from_beginning or (exit_at_end and not offsets and from_ms is None)
-    starts = ("beginning",) if from_beginning else offsets
-    wanted = parse_range(starts, from_ms, until_ms, int(time.time() * 1000))
+    if from_beginning:
+        offsets = ("beginning", *offsets)
+    wanted = parse_range(offsets, from_ms, until_ms, int(time.time() * 1000), exit_at_end=exit_at_end)
     if wanted.start == "stored" and group is None:
         raise click.UsageError("-o stored needs --group: whose offsets are meant?")
-    formatter = json_formatter() if as_json else compile_format(template, null="NULL" if show_null else "")
+    seen = sys.stdout.isatty()
+    null = "NULL" if show_null else ""
+    formatter = (
+        json_formatter(on_terminal=seen) if as_json else compile_format(template, null=null, on_terminal=seen)
+    )  # fmt: skip
 
     from confluent_kafka import Consumer
 
