@@ -59,9 +59,10 @@ RawHandler = Callable[[Context, memoryview], Message | Later]
 class Api:
     """One API: its number, the versions that we answer, and who answers.
 
-    `handle` gets the decoded request and gives the answer, a coroutine of it, or what it waits for. `handle_raw`, for
-    Produce and Fetch, gets the body's bytes and gives a whole frame. `advertise_from` is what ApiVersions says where
-    that differs, and `is_offered` whether it says anything; an API that is not offered is answered nevertheless.
+    `handle` gets the decoded request and gives the answer (or a whole frame), a coroutine of it, or what it waits for.
+    `handle_raw`, for Produce and Fetch, gets the body's bytes and gives a whole frame. `advertise_from` is what
+    ApiVersions says where that differs, and `is_offered` whether it says anything; an API that is not offered is
+    answered nevertheless.
     """
 
     key: int

@@ -135,6 +135,8 @@ class Dispatcher:
 
 
 def _encoded(header: RequestHeader, stats: ApiStats, answer: Any) -> bytes:
+    if isinstance(answer, bytes):
+        return answer  # a frame, whose errors are counted already
     if errors := errors_in(answer):
         stats.fail(errors)
     return response_frame(header.correlation_id, answer)

@@ -223,7 +223,7 @@ class Node:
         self.replicas = Replicas(
             self.env, self.dynamic_config, self.logs, self.waiting, checkpointed, self.directories.assign
         )
-        self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config)
+        self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config, lambda: self.image)
         self.replicas.watchers[OFFSETS_TOPIC] = self.groups.runtime.watch
         self.dynamic_config.on_change(self.replicas.reconfigure)
         self.dynamic_config.on_change(lambda _, now: self.logs.expire_producers_after(now.producer_id_expiration_ms))
