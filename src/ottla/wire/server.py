@@ -129,7 +129,12 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         end = len(self._prefix) + nbytes
         self._prefix = b""
-        self._take(self._settings.scratch_view[:end])
+        data = self._settings.scratch_view[:end]
+        if self._settings.turn.is_spent():
+            self._aside = bytes(data)
+            self._postpone()
+        else:
+            self._take(data)
 
     def eof_received(self) -> bool:
         return False
