@@ -54,6 +54,29 @@ TESTED = {
         "offsets.commit.timeout.ms",
     ),
     "broker/test_group_configs.py::test_the_first_member_waits_for_others": ("group.initial.rebalance.delay.ms",),
+    "broker/test_consumer_group_configs.py::test_a_session_is_as_long_as_the_broker_says": (
+        "group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms",
+    ),
+    "broker/test_consumer_group_configs.py::test_a_group_may_have_a_session_of_its_own": (
+        "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms",
+    ),
+    "broker/test_consumer_group_configs.py::test_a_group_may_set_what_the_broker_allows": (
+        "group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms",
+        "group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms",
+    ),
+    "broker/test_consumer_group_configs.py::test_assignments_keep_their_distance": (
+        "group.consumer.assignment.interval.ms", "consumer.assignment.interval.ms",
+    ),
+    "broker/test_consumer_group_configs.py::test_size_and_assignors_are_the_brokers": (
+        "group.consumer.max.size", "group.consumer.assignors",
+    ),
+    "coordinator/group/consumer/test_refresh.py::test_patterns_are_matched_again_when_the_interval_is_over": (
+        "group.consumer.regex.refresh.interval.ms",
+    ),
+    "broker/apis/test_consumer_groups.py::test_without_the_feature_or_the_protocol_nobody_is_served": (
+        "group.coordinator.rebalance.protocols",
+    ),
     "coordinator/group/test_offsets.py::test_many_take_several_batches_and_turns": (
         "offsets.retention.minutes", "offsets.retention.check.interval.ms",
     ),
