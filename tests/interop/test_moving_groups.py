@@ -1,4 +1,4 @@
-"""A group of real clients moves to the consumer protocol and back, one restart after the other, and reads all the while."""
+"""A group of real clients moves to the consumer protocol and back, restart by restart, and reads all the while."""
 
 from __future__ import annotations
 
