@@ -98,7 +98,7 @@ class _Watch:
         from ottla.cli.admin.group_lag import Progress, progress
 
         async def ask(there: session.Session) -> list[Progress]:
-            return await progress(there, await chosen(there, self._groups))
+            return await progress(there, await chosen(there, self._groups), leave_out_missing=not self._groups)
 
         found = session.run(self._cluster, ask)
         now = time.monotonic()
