@@ -23,6 +23,7 @@ from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_coordinator import GroupCoordinator, offsets_topic
 from ottla.broker.known_partitions import KnownPartitions
+from ottla.broker.lag_metrics import LagMetrics
 from ottla.broker.log_dirs import OpenedDirs, open_log_dirs
 from ottla.broker.moves import Moves
 from ottla.broker.node_metrics import NodeMetrics
@@ -84,7 +85,7 @@ class Node:
         self.dispatcher: Dispatcher = Dispatcher(self, ALL)
         self.telemetry: Telemetry = Telemetry(self)
         self.status = StatusListener(env, self)
-        for collector in (NodeMetrics(self), self.dispatcher.metrics, self.loop_lag, self.telemetry):
+        for collector in (NodeMetrics(self), LagMetrics(self), self.dispatcher.metrics, self.loop_lag, self.telemetry):
             env.metrics.add(collector.collect)
         self._listeners: dict[str, Listener] = {}
 
