@@ -102,9 +102,6 @@ TESTED = {
         "max.connections.per.ip", "max.connections.per.ip.overrides",
     ),
     "broker/test_connection_limits.py::test_no_more_requests_run_at_once_than_may": ("queued.max.requests",),
-    "broker/apis/test_log_dirs.py::test_moves_are_no_faster_than_they_may_be": (
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-    ),
     "broker/test_cordoned_dirs.py::test_a_dir_is_cordoned_by_a_file_too_and_after_a_restart": ("cordoned.log.dirs",),
     "broker/test_log_dirs.py::test_a_full_disk_costs_its_partitions_and_nothing_that_was_acknowledged": ("log.dirs",),
     "broker/test_configs_at_work.py::test_broker_rack_is_told_to_clients": ("broker.rack",),
