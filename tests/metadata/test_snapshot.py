@@ -55,7 +55,7 @@ def test_a_snapshot_says_who_votes() -> None:
 def test_a_snapshot_that_was_cut_is_refused(cut: int) -> None:
     _, data = snapshot.encode(EMPTY_IMAGE, 0, 5, kraft_version=1, voters=VOTERS)
 
-    with pytest.raises(OttlaError, match="it is damaged|it has no"):
+    with pytest.raises(OttlaError, match=r"it is damaged|it has no"):
         snapshot_format.decode(data[:cut], "it", "")
 
 
