@@ -1,0 +1,155 @@
+"""Three replicas on one event loop, each with its own disk: elections and replication as the driver does them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from uuid import UUID
+
+from ottla.env.clock import SystemClock
+from ottla.env.executor import PoolExecutor
+from ottla.env.network import TcpNetwork
+from ottla.env.ports import Env
+from ottla.env.randomness import SeededRandom
+from ottla.raft.memory_log import MemoryRaftLog
+from ottla.raft.messages import Destination, Request, Response
+from ottla.raft.node import Company, NotLeaderError, RaftNode
+from ottla.raft.settings import QuorumSettings
+from ottla.raft.voters import Endpoint, ReplicaKey, VersionRange, VoterNode, VoterSet
+from ottla.record.builder import build_batch
+from ottla.record.records import Record
+from ottla.sim.disk import SimDisk
+
+FOLDER = "/data/__cluster_metadata-0"
+FAST = QuorumSettings(election_timeout_ms=100, fetch_timeout_ms=300, request_timeout_ms=300, fetch_max_wait_ms=50)
+ENDPOINTS = {i: Endpoint("CONTROLLER", f"n{i}", 9093) for i in (1, 2, 3)}
+
+
+class Wires:
+    """Between the replicas of a test."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, RaftNode] = {}
+
+    async def ask(self, to: Destination, request: Request) -> Response | None:
+        await asyncio.sleep(0.001)
+        node = self.nodes.get(int(to.host[1:]))
+        if node is None:
+            return None
+        try:
+            return await asyncio.wait_for(node.handle(request), 1)
+        except TimeoutError:
+            return None
+
+
+class Trio:
+    def __init__(self) -> None:
+        self.wires = Wires()
+        self.envs = {i: self._env(i) for i in ENDPOINTS}
+        self.logs = {i: MemoryRaftLog() for i in ENDPOINTS}
+
+    def _env(self, i: int) -> Env:
+        disk = SimDisk(Random(i))
+        disk.make_dirs(FOLDER)
+        return Env(SystemClock(), disk, TcpNetwork(), PoolExecutor(), SeededRandom(Random(i)))
+
+    async def start(self, i: int) -> RaftNode:
+        others = [Destination(j, f"n{j}", 9093) for j in ENDPOINTS if j != i]
+        me = VoterNode(ReplicaKey(i, UUID(int=100 + i)), (ENDPOINTS[i],), VersionRange(0, 1))
+        company = Company(me, "cluster", VoterSet.static(ENDPOINTS, ENDPOINTS), self.wires, others, FAST)
+        node = RaftNode(self.envs[i], FOLDER, self.logs[i], i, tuple(ENDPOINTS), company=company)
+        self.wires.nodes[i] = node
+        await node.start()
+        return node
+
+    async def leader(self) -> RaftNode:
+        await until(lambda: any(node.is_leader and node.high_watermark > 0 for node in self.wires.nodes.values()))
+        return max(
+            (node for node in self.wires.nodes.values() if node.is_leader and node.high_watermark > 0),
+            key=lambda node: node.epoch,
+        )
+
+    async def stop(self) -> None:
+        for node in list(self.wires.nodes.values()):
+            await node.stop()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def a_batch(value: bytes) -> bytes:
+    return build_batch([Record(None, value, 5)])
+
+
+def test_three_elect_a_leader_and_replicate() -> None:
+    async def story() -> None:
+        trio = Trio()
+        for i in ENDPOINTS:
+            await trio.start(i)
+        leader = await trio.leader()
+
+        offset = leader.append(a_batch(b"hello"))
+        await leader.committed(offset)
+
+        await until(lambda: all(node.high_watermark > offset for node in trio.wires.nodes.values()))
+        assert trio.logs[1].batches == trio.logs[2].batches == trio.logs[3].batches
+        assert all(log.flushed_offset > offset for log in trio.logs.values())
+        await trio.stop()
+
+    asyncio.run(story())
+
+
+def test_a_leader_that_dies_is_replaced_and_loses_what_nobody_else_had() -> None:
+    async def story() -> None:
+        trio = Trio()
+        for i in ENDPOINTS:
+            await trio.start(i)
+        old = await trio.leader()
+        old_id = old.leader_id
+        kept = old.append(a_batch(b"kept"))
+        await old.committed(kept)
+
+        del trio.wires.nodes[old_id]  # cut off: it goes on believing that it leads
+        lost = asyncio.ensure_future(old.committed(old.append(a_batch(b"lost"))))
+        new = await trio.leader()
+        offset = new.append(a_batch(b"instead"))
+        await new.committed(offset)
+        trio.wires.nodes[old_id] = old
+
+        await until(lambda: old.high_watermark > offset)
+        assert trio.logs[1].batches == trio.logs[2].batches == trio.logs[3].batches
+        assert new.epoch > 1
+        assert isinstance(await until_failed(lost), NotLeaderError)
+        await trio.stop()
+
+    asyncio.run(story())
+
+
+async def until_failed(future: asyncio.Future[None]) -> BaseException | None:
+    await asyncio.wait([future], timeout=5)
+    return future.exception()
+
+
+def test_a_leader_that_stops_hands_over_and_comes_back_as_a_follower() -> None:
+    async def story() -> None:
+        trio = Trio()
+        for i in ENDPOINTS:
+            await trio.start(i)
+        old = await trio.leader()
+        old_id, epoch = old.leader_id, old.epoch
+
+        await old.stop()
+        del trio.wires.nodes[old_id]
+        new = await trio.leader()
+        assert new.epoch > epoch
+
+        again = await trio.start(old_id)
+        await until(lambda: again.high_watermark >= new.high_watermark > 0)
+        assert not again.is_leader
+        await trio.stop()
+
+    asyncio.run(story())
