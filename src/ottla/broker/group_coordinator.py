@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from ottla.broker.dynamic_config import DynamicConfig
-from ottla.coordinator.group.classic.events import Event
+from ottla.coordinator.group.events import Event
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime
@@ -30,8 +30,9 @@ _EVENTS: Final = 256
 class GroupCoordinator:
     """Asked with a group's id; KafkaError with what Kafka tells a client that came too early or to the wrong node."""
 
-    def __init__(self, env: Env, timers: TimerWheel, config: DynamicConfig) -> None:
+    def __init__(self, env: Env, timers: TimerWheel, config: DynamicConfig, image: Callable[[], MetadataImage]) -> None:
         self._env = env
+        self._image = image
         self._config = config
         self._partitions = 0  # of the topic, once that is known
         self.events: deque[Event] = deque(maxlen=_EVENTS)
@@ -40,7 +41,7 @@ class GroupCoordinator:
         self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make, reply_within_ms)
 
     def _make(self, shard: Shard[GroupMachine]) -> GroupMachine:
-        return GroupMachine(shard, self._env, lambda: self._config.current, self.events.append)
+        return GroupMachine(shard, self._env, lambda: self._config.current, self._image, self.events.append)
 
     def start(self, image: MetadataImage) -> None:
         """As in Kafka, partitions that are added to the topic later count only after a restart."""
@@ -53,12 +54,22 @@ class GroupCoordinator:
         self._partitions = 0
 
     async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Offsets go with their topics."""
+        """Offsets go with their topics, and consumer groups follow what happens to theirs."""
         deleted = {topic.name: topic.id for topic in delta.deleted_topics.values()}
         if deleted:
             for shard in self.runtime.active:
                 with suppress(KafkaError):  # it does not coordinate now; what it keeps will expire
                     shard.write(lambda machine: machine.sweep.forget_topics(deleted))
+        changed = {key.topic_id: None for key in delta.changed_partitions}
+        names = [topic.name for topic_id in changed if (topic := image.topics.get(topic_id)) is not None]
+        if names or deleted or delta.created_topics:
+            for shard in self.runtime.active:
+                with suppress(KafkaError):  # one that is being loaded looks at everything when it is done
+                    shard.read(
+                        lambda machine: machine.consumer.topics_changed(
+                            [*names, *deleted], created=bool(delta.created_topics)
+                        )
+                    )
 
     # -- asking
 
@@ -66,6 +77,10 @@ class GroupCoordinator:
         if self._partitions == 0:
             raise KafkaError(ErrorCode.coordinator_not_available, "the group coordinator does not run")
         return group_hash(group_id) % self._partitions
+
+    def largest_write(self, group_id: str) -> int:
+        """How many bytes of records one operation may bring about."""
+        return self.runtime.shard(self.partition_of(group_id)).partition.log.config.max_message_bytes
 
     async def write(self, group_id: str, operation: Callable[[GroupMachine], Outcome[R]]) -> R:
         return await self.runtime.write(self.partition_of(group_id), operation)

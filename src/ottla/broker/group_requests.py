@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ottla.broker.context import Context
 from ottla.coordinator.group.classic.requests import Client
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome
+from ottla.env.slices import breathe
+from ottla.metadata.controller.features import GROUP_VERSION
 from ottla.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
 
 R = TypeVar("R")
 
 
 def submit(context: Context, group_id: str, operation: Callable[[GroupMachine], Outcome[R]]) -> asyncio.Future[R]:
     """What the operation replied, or the KafkaError that kept it from doing so; nothing is raised here."""
+    breathe()
     try:
         return context.node.groups.submit(group_id, operation)
     except KafkaError as error:
@@ -64,6 +70,12 @@ def answer_of(told: asyncio.Future[R], otherwise: Callable[[ErrorCode], R]) -> R
     """What was answered; or what stands for an answer, with why there is none."""
     code = code_of(told)
     return told.result() if code is ErrorCode.none else otherwise(code)
+
+
+def serves_consumer_groups(node: Node) -> bool:
+    """Whether the consumer protocol is spoken here: configs and the cluster's feature level have a say in it."""
+    protocols = node.config.get("group.coordinator.rebalance.protocols")
+    return "consumer" in cast(Sequence[str], protocols) and node.image.features.get(GROUP_VERSION, 0) >= 1
 
 
 def client_of(context: Context) -> Client:

@@ -9,7 +9,7 @@ taken back. Values are never changed in place: a new one takes the place of the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, TypeVar, cast
 
 K = TypeVar("K")
@@ -23,6 +23,8 @@ class Timeline:
     def __init__(self) -> None:
         self.offset = 0
         """Of the record that is being applied: what changes now, changes with it."""
+        self.is_kept = True
+        """Not while a log is replayed: what it holds is committed, and nothing will be undone."""
         self._changes: deque[tuple[int, TimelineDict[Any, Any], Any]] = deque()
 
     def note(self, table: TimelineDict[Any, Any], key: Any) -> None:
@@ -51,7 +53,7 @@ class TimelineDict(Generic[K, V]):
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._now: dict[K, V] = {}
-        self._before: dict[K, deque[object]] = {}  # what was there before each change that is not committed
+        self._before: dict[K, list[object]] = {}  # what was there before each change that is not committed
 
     def __len__(self) -> int:
         return len(self._now)
@@ -103,14 +105,21 @@ class TimelineDict(Generic[K, V]):
     # -- for the timeline
 
     def _keep(self, key: K) -> None:
-        self._before.setdefault(key, deque()).append(self._now.get(key, _NOTHING))
+        if not self._timeline.is_kept:
+            return
+        was, before = self._now.get(key, _NOTHING), self._before.get(key)
+        if before is None:
+            self._before[key] = [was]
+        else:
+            before.append(was)
         self._timeline.note(self, key)
 
     def forget_oldest(self, key: K) -> None:
         before = self._before[key]
-        before.popleft()
-        if not before:
+        if len(before) == 1:
             del self._before[key]
+        else:
+            del before[0]
 
     def take_back_newest(self, key: K) -> None:
         before = self._before[key]
@@ -121,3 +130,56 @@ class TimelineDict(Generic[K, V]):
             self._now[key] = cast(V, value)
         if not before:
             del self._before[key]
+
+
+class WatchedDict(TimelineDict[K, V]):
+    """Tells what each change replaces by what, also when it is taken back: so that sums over it stay right."""
+
+    __slots__ = ("_changed",)
+
+    def __init__(self, timeline: Timeline, changed: Callable[[V | None, V | None], None]) -> None:
+        super().__init__(timeline)
+        self._changed = changed
+
+    def __setitem__(self, key: K, value: V) -> None:
+        before = self._now.get(key)
+        super().__setitem__(key, value)
+        self._changed(before, value)
+
+    def pop(self, key: K) -> V | None:
+        before = super().pop(key)
+        if before is not None:
+            self._changed(before, None)
+        return before
+
+    def take_back_newest(self, key: K) -> None:
+        before = self._now.get(key)
+        super().take_back_newest(key)
+        self._changed(before, self._now.get(key))
+
+
+class TimelineValue(Generic[V]):
+    """A single value that remembers what it was."""
+
+    __slots__ = ("_otherwise", "_table")
+
+    def __init__(self, timeline: Timeline, otherwise: V) -> None:
+        self._table: TimelineDict[None, V] = TimelineDict(timeline)
+        self._otherwise = otherwise
+
+    @property
+    def now(self) -> V:
+        value = self._table.get(None)
+        return self._otherwise if value is None else value
+
+    @property
+    def committed(self) -> V:
+        value = self._table.committed_get(None)
+        return self._otherwise if value is None else value
+
+    def set(self, value: V) -> None:
+        self._table[None] = value
+
+    @property
+    def is_settled(self) -> bool:
+        return self._table.is_settled

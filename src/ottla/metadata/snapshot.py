@@ -1,4 +1,4 @@
-"""An image as the records of a snapshot, and back. In Kafka's order: features first, they say how to read the rest."""
+"""An image as the records of a snapshot, and back, in Kafka's order: features first, they say how to read the rest."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from collections import deque
 from struct import Struct
 from typing import Any, Final, cast
 
+from ottla.env.tcp import tune
 from ottla.wire.buffers import Lent
 from ottla.wire.codec import MalformedRequest
 from ottla.wire.connection_settings import ConnectionSettings as ConnectionSettings
@@ -46,6 +47,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
         self._settings = settings
         self._transport: asyncio.Transport | None = None
+        self._closing: asyncio.Transport | None = None  # that still sends what was answered
         self._prefix = b""  # the beginning of a frame's size
         self._frame: Lent | None = None  # a frame being received, in a lent buffer
         self._frame_size = 0
@@ -84,14 +86,14 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.host, self.peer = str(peer[0]), f"{peer[0]}:{peer[1]}"
         transport.set_write_buffer_limits(high=0)  # what the client does not take at once stays in its file
         if (sock := transport.get_extra_info("socket")) is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            tune(sock, self.host)
             if transport.get_extra_info("sslcontext") is None:
                 self._socket = socket.socket(sock.family, sock.type, sock.proto, sock.fileno())
         self._settings.connections[self] = None
         self._settings.opened[self.listener] = self._settings.opened.get(self.listener, 0) + 1
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
+        self._transport = self._closing = None
         self._settings.connections.pop(self, None)
         for listener in self._settings.on_lost:
             listener(self)
@@ -273,16 +275,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _handle(self, frame: memoryview) -> None:
         try:
             answer = self._settings.handler(self, frame)
-        except MalformedRequest as error:
-            self._hang_up(str(error))
-            return
-        except CloseConnection as error:
-            if str(error):
-                _log.info("closing the connection from %s: %s", self.peer, error, extra={"peer": self.peer})
-            self._close_after_answers()
-            return
-        except Exception:
-            _log.exception("a request from %s failed; closing its connection", self.peer)
+        except Exception as error:
+            self._tell_of(error)
             self._close_after_answers()
             return
         if isinstance(answer, Later):
@@ -297,8 +291,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._slots:
             slot = Later(overlaps=True)
             slot.complete(answer)
+            slot.held_bytes = _bytes_in(answer)
             self._slots.append(slot)
-            self._held_bytes += _bytes_in(answer)
+            self._held_bytes += slot.held_bytes
         elif isinstance(answer, bytes):
             self._out.append(answer)
             self._out_bytes += len(answer)
@@ -307,16 +302,26 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._send(answer)
 
+    def _tell_of(self, error: Exception) -> None:
+        if isinstance(error, MalformedRequest):
+            self._warn(str(error))
+        elif not isinstance(error, CloseConnection):
+            _log.error("a request from %s failed; closing its connection", self.peer, exc_info=error)
+        elif str(error):
+            _log.info("closing the connection from %s: %s", self.peer, error, extra={"peer": self.peer})
+
     def _slot_done(self) -> None:
         """An awaited answer is there; send it, and those behind it, as far as they are there too."""
         slots = self._slots
         while slots and slots[0].done and not self._stream:
             slot = slots.popleft()
             if slot.failed:
+                if slot.error is not None:
+                    self._tell_of(slot.error)
                 self.close()
                 return
             message = slot.message
-            self._held_bytes = max(self._held_bytes - _bytes_in(message), 0)
+            self._held_bytes -= slot.held_bytes
             if isinstance(message, bytes):
                 self._out.append(message)
             elif message is not None:
@@ -505,9 +510,12 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     # -- the end
 
+    def _warn(self, reason: str) -> None:
+        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
+
     def _hang_up(self, reason: str) -> None:
         """What came in cannot be trusted."""
-        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
+        self._warn(reason)
         self._close_after_answers()
 
     def _close_after_answers(self) -> None:
@@ -521,7 +529,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._rest()
 
     def _refuse(self, reason: str) -> None:
-        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
+        self._warn(reason)
         self.abort()
 
     def close(self) -> None:
@@ -530,7 +538,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._write_out()
         if self._transport is not None:
             self._transport.close()
-            self._transport = None
+            self._closing, self._transport = self._transport, None
 
     def give_up(self) -> None:
         """As `close`, unless the client does not read: then it would never come to that."""
@@ -541,9 +549,10 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         self._out.clear()
-        if self._transport is not None:
-            self._transport.abort()
-            self._transport = None
+        transport = self._transport or self._closing
+        if transport is not None:
+            transport.abort()
+            self._transport = self._closing = None
 
 
 def _bytes_in(message: Message) -> int:

@@ -50,7 +50,7 @@ def handle(context: Context, request: Any) -> Any:
         request.reason if version >= _HAS_REASON else None,
     )
     told: asyncio.Future[JoinAnswer] = ask(
-        context, join.group_id, lambda machine, answer: machine.classic.join(join, answer)
+        context, join.group_id, lambda machine, answer: machine.members.join(join, answer)
     )
     return Waiting(told, lambda told: _respond(context, answer_of(told, JoinAnswer)))
 

@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any
 
 from ottla.coordinator.group.classic.core import Limits, Surroundings
-from ottla.coordinator.group.classic.events import Event
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.groups import ClassicGroups
 from ottla.coordinator.group.classic.requests import (
@@ -20,6 +19,7 @@ from ottla.coordinator.group.classic.requests import (
     SyncAnswer,
     SyncRequest,
 )
+from ottla.coordinator.group.events import Event
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.timeline import Timeline
 from ottla.model.errors import ErrorCode, KafkaError

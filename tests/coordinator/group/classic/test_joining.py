@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.coordinator.group.classic.given import INITIAL_MS, REBALANCE_MS, SESSION_MS, START_MS, Coordinator
 
-from ottla.coordinator.group.classic.events import Cause, JoinsCompleted, MemberExpired, RebalanceStarted
 from ottla.coordinator.group.classic.records import StoredGroup, read_group
 from ottla.coordinator.group.classic.requests import JoinAnswer, JoinedMember
+from ottla.coordinator.group.events import Cause, JoinsCompleted, MemberExpired, RebalanceStarted
 from ottla.model.errors import ErrorCode
 
 NONE = ErrorCode.none

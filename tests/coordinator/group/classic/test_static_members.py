@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.coordinator.group.classic.given import INITIAL_MS, REBALANCE_MS, SESSION_MS, Asked, Coordinator
 
-from ottla.coordinator.group.classic.events import (
+from ottla.coordinator.group.classic.requests import JoinAnswer, Leaving, SyncAnswer
+from ottla.coordinator.group.events import (
     Cause,
     MemberFenced,
     NobodyJoined,
     RebalanceStarted,
     StaticMemberReplaced,
 )
-from ottla.coordinator.group.classic.requests import JoinAnswer, Leaving, SyncAnswer
 from ottla.model.errors import ErrorCode
 
 NONE = ErrorCode.none

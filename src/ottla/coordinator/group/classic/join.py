@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from ottla.coordinator.group.classic.core import DONE, NEW_MEMBER_JOIN_TIMEOUT_MS, Core
-from ottla.coordinator.group.classic.events import (
+from ottla.coordinator.group.classic.group import ClassicGroup, State
+from ottla.coordinator.group.classic.members import Member
+from ottla.coordinator.group.classic.rebalance import Rebalance
+from ottla.coordinator.group.classic.records import group_record
+from ottla.coordinator.group.classic.requests import NO_MEMBER_ID, JoinAnswer, JoinCallback, JoinRequest
+from ottla.coordinator.group.events import (
     Cause,
     IdGiven,
     MemberFenced,
@@ -12,11 +17,6 @@ from ottla.coordinator.group.classic.events import (
     MemberRejoined,
     StaticMemberReplaced,
 )
-from ottla.coordinator.group.classic.group import ClassicGroup, State
-from ottla.coordinator.group.classic.members import Member
-from ottla.coordinator.group.classic.rebalance import Rebalance
-from ottla.coordinator.group.classic.records import group_record
-from ottla.coordinator.group.classic.requests import NO_MEMBER_ID, JoinAnswer, JoinCallback, JoinRequest
 from ottla.coordinator.machine import Outcome
 from ottla.model.errors import ErrorCode, KafkaError
 
@@ -34,10 +34,15 @@ class Join:
         if request.member_id != NO_MEMBER_ID:
             answer(JoinAnswer(ErrorCode.unknown_member_id, request.member_id))
             return DONE
+        try:
+            room = self._core.neighbours.make_room(request.group_id)
+        except KafkaError as error:
+            answer(JoinAnswer(error.code, request.member_id))
+            return DONE
         group = ClassicGroup(request.group_id, self._core.now_ms())
         self._core.newborn[group.id] = group
         self._join(group, request, answer)  # needs no record: the first rebalance is yet to come
-        return Outcome(None, [group_record(group.id, group.stored_new())])
+        return Outcome(None, [*room, group_record(group.id, group.stored_new())])
 
     def _join(self, group: ClassicGroup, request: JoinRequest, answer: JoinCallback) -> Outcome[None]:
         member_id = request.member_id
@@ -51,6 +56,8 @@ class Join:
         if member_id == NO_MEMBER_ID:
             return self._first(group, request, answer)
         if member_id in group.pending_joins:
+            if request.instance_id is not None:  # static members are never given an id to come back with
+                return self._refuse(group, request, answer, JoinAnswer(ErrorCode.unknown_server_error))
             return self._add(group, member_id, request, answer)
         return self._again(group, request, answer)
 
@@ -95,7 +102,10 @@ class Join:
             group.has_grown = True
         group.add(member, answer)
         self._rebalance.limit_session(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._core.note(MemberJoined, group, member_id, member.instance_id, *member.client, request.reason)
+        self._core.note(
+            MemberJoined, group, member_id, member.instance_id, *member.client, request.reason,
+            member.session_timeout_ms, member.rebalance_timeout_ms, member.subscription,
+        )  # fmt: skip
         return self._rebalance.begin_or_go_on(group, Cause.MEMBER_JOINED, (member_id,), request.reason)
 
     # -- with an id
@@ -126,7 +136,7 @@ class Join:
         self, group: ClassicGroup, member: Member, request: JoinRequest, answer: JoinCallback, cause: Cause
     ) -> Outcome[None]:
         group.update(member, request, answer)
-        self._core.note(MemberRejoined, group, member.id, request.reason)
+        self._core.note(MemberRejoined, group, member.id, request.reason, member.subscription)
         return self._rebalance.begin_or_go_on(group, cause, (member.id,), request.reason)
 
     # -- a static member that has been restarted (KIP-345)

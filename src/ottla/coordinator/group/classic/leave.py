@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.coordinator.group.classic.core import Core, nothing, with_reply
-from ottla.coordinator.group.classic.events import Cause, IdUnused, MemberFenced, MemberLeft
 from ottla.coordinator.group.classic.group import ClassicGroup, State
 from ottla.coordinator.group.classic.rebalance import Rebalance
 from ottla.coordinator.group.classic.requests import NO_MEMBER_ID, LeaveAnswer, Leaving
+from ottla.coordinator.group.events import Cause, IdUnused, MemberFenced, MemberLeft
 from ottla.coordinator.machine import Outcome
 from ottla.model.errors import ErrorCode
 

@@ -14,6 +14,7 @@ from ottla.coordinator.group.classic.requests import (
     Protocol,
     SyncCallback,
 )
+from ottla.coordinator.group.classic.subscriptions import CONSUMER, topics_of
 
 
 class Member:
@@ -97,6 +98,12 @@ class Member:
     def is_heard(self) -> bool:
         """Who waits for the group need not send heartbeats."""
         return not self.is_new and (self.on_join is not None or self.on_sync is not None)
+
+    @property
+    def subscription(self) -> tuple[str, ...]:
+        """The topics that a consumer wants, in order; its protocols do not differ in that."""
+        topics = topics_of([self.protocols[0].metadata]) if self.protocol_type == CONSUMER and self.protocols else None
+        return tuple(sorted(topics or ()))
 
     def metadata(self, protocol: str | None) -> bytes:
         for known in self.protocols:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from ottla.coordinator.group.classic.core import DONE, Core
-from ottla.coordinator.group.classic.events import (
+from ottla.coordinator.group.classic.group import ClassicGroup, State
+from ottla.coordinator.group.classic.members import Member
+from ottla.coordinator.group.classic.records import group_record
+from ottla.coordinator.group.classic.requests import JoinAnswer, SyncAnswer
+from ottla.coordinator.group.events import (
     Cause,
     GroupEmptied,
     IdUnused,
@@ -16,10 +20,6 @@ from ottla.coordinator.group.classic.events import (
     RebalanceStarted,
     SyncsMissed,
 )
-from ottla.coordinator.group.classic.group import ClassicGroup, State
-from ottla.coordinator.group.classic.members import Member
-from ottla.coordinator.group.classic.records import group_record
-from ottla.coordinator.group.classic.requests import JoinAnswer, SyncAnswer
 from ottla.coordinator.machine import Outcome
 from ottla.model.errors import ErrorCode
 

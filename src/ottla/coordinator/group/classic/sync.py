@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ottla.coordinator.group.classic.core import DONE, Core
-from ottla.coordinator.group.classic.events import AssignmentReceived, Cause, MemberFenced
 from ottla.coordinator.group.classic.group import ClassicGroup, State
 from ottla.coordinator.group.classic.rebalance import Rebalance
 from ottla.coordinator.group.classic.records import group_record
 from ottla.coordinator.group.classic.requests import SyncAnswer, SyncCallback, SyncRequest
+from ottla.coordinator.group.events import AssignmentReceived, Cause, MemberFenced
 from ottla.coordinator.machine import Outcome
 from ottla.model.errors import ErrorCode, KafkaError
 

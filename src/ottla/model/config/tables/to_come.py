@@ -8,9 +8,7 @@ marked as being about the JVM.
 from typing import Final
 
 TO_COME: Final[dict[str, tuple[str, ...]]] = {
-    "groups": (
-        "group.", "offsets.", "consumer.",
-    ),
+    "groups": ("group.", "offsets."),
     "streams groups": ("group.streams.", "streams."),
     "share groups": ("group.share.", "share."),
     "transactions": (
@@ -34,7 +32,6 @@ TO_COME: Final[dict[str, tuple[str, ...]]] = {
     "the controller's log of slow work": ("controller.performance.",),
     "quotas": (
         "quota.", "replication.quota.", "alter.log.dirs.replication.quota.", "controller.quota.",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
     ),
     "rates in metrics": ("metrics.num.samples", "metrics.sample.window.ms", "metrics.recording.level"),
     "security": (
