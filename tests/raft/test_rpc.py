@@ -1,5 +1,6 @@
 """The quorum's messages survive Kafka's wire format."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -7,19 +8,24 @@ from uuid import UUID
 import pytest
 
 from ottla.model.errors import ErrorCode
-from ottla.raft import rpc
+from ottla.raft import rpc, voter_rpc
 from ottla.raft.control_records import batch_of, control_batch
 from ottla.raft.log_view import LeaderChangeRecord, OffsetAndEpoch, VotersRecord
 from ottla.raft.messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+    ChangeVotersResponse,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
     FetchRequest,
     FetchResponse,
     Leader,
+    RemoveVoterRequest,
     Request,
     Response,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -41,6 +47,9 @@ REQUESTS: list[Request] = [
     EndQuorumEpochRequest("cluster", LEADER, (ME, OTHER)),
     FetchRequest("cluster", ME, 5, 10, 3, 9, 500, 1 << 20),
     FetchRequest(None, ReplicaKey(-1), 0, 0, 0),
+    AddVoterRequest("cluster", ME, LEADER.endpoints, 3000, ack_when_committed=False),
+    RemoveVoterRequest(None, OTHER),
+    UpdateVoterRequest("cluster", ME, 5, LEADER.endpoints, VersionRange(0, 1)),
 ]
 RESPONSES: list[Response] = [
     VoteResponse(LEADER, granted=True),
@@ -53,6 +62,8 @@ RESPONSES: list[Response] = [
     FetchResponse(LEADER, 9, 3, snapshot=OffsetAndEpoch(7, 2)),
     FetchResponse(Leader(-1, 4), partition_error=ErrorCode.not_leader_or_follower),
     FetchResponse(error=ErrorCode.broker_not_available),
+    UpdateVoterResponse(LEADER, ErrorCode.voter_not_found),
+    UpdateVoterResponse(Leader(-1, 4)),
 ]
 
 
@@ -80,6 +91,16 @@ def test_a_response_arrives_as_it_was_sent(response: Response) -> None:
     if isinstance(received, FetchResponse):
         received = replace(received, batches=tuple(batch_of(bytes(batch.data)) for batch in received.batches))
     assert received == response
+
+
+@pytest.mark.parametrize("entity_of", [voter_rpc.added_entity, voter_rpc.removed_entity])
+def test_answers_about_voters_arrive_as_they_were_sent(entity_of: Callable[[ChangeVotersResponse], Any]) -> None:
+    response = ChangeVotersResponse(ErrorCode.duplicate_voter, "it is one already")
+    entity = entity_of(response)
+
+    received = codec.decode_response(*key_and_version(entity), codec.encode_response(entity))
+
+    assert rpc.response_of(received, "CONTROLLER") == response
 
 
 def test_endpoints_are_given_for_the_listener_of_the_one_who_asks() -> None:

@@ -5,16 +5,16 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.metadata import given
 
 from ottla.metadata import snapshot
+from ottla.metadata.controller.requests import NewTopic
 from ottla.model.ids import uuid_text
 from ottla.raft.control_records import control_batch
 from ottla.raft.log_view import KRaftVersionRecord, LeaderChangeRecord, VotersRecord
 from ottla.raft.snapshot_format import file_name
 from ottla.raft.voters import Endpoint, ReplicaKey, VersionRange, VoterNode, VoterSet
 from ottla.testing import apache_kafka
-from tests.metadata import given
-from tests.metadata.given import NewTopic
 
 pytestmark = [
     pytest.mark.kafka,

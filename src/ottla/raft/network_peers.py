@@ -26,11 +26,16 @@ class NetworkPeers:
 
     async def ask(self, to: Destination, request: Request) -> Response | None:
         try:
+            entity = rpc.request_entity(request)
+        except rpc.NotOnTheWire as error:
+            _log.debug("%s", error)
+            return None
+        try:
             connection = self._connections.get(to)
             if connection is None or connection.is_closed:
                 connection = await Connection.open(self._env, to.host, to.port, self._client_id, within=self._within)
                 self._connections[to] = connection
-            answer = await connection.call(rpc.request_entity(request), within=self._within)
+            answer = await connection.call(entity, within=self._within)
             return rpc.response_of(answer, self._listener)
         except (OttlaError, rpc.WrongPartition, rpc.NotOnTheWire, CorruptBatch) as error:
             _log.debug("%s to node %d at %s:%d: %s", type(request).__name__, to.id, to.host, to.port, error)

@@ -1,5 +1,7 @@
 """The quorum's messages as Kafka's: Vote 2, BeginQuorumEpoch 1, EndQuorumEpoch 1, Fetch 18, in both directions.
 
+voter_rpc.py has those about voters. FetchSnapshot, and ApiVersions asked of a new voter, are not here yet.
+
 Every message is about one partition, `__cluster_metadata-0`. `WrongPartition` is for one that is not, which Kafka
 answers with INVALID_REQUEST as a whole.
 """
@@ -24,9 +26,11 @@ from kio.static.primitive import Records, i32, i32Timedelta, i64, u16
 
 from ottla.env.ports import Buffer
 from ottla.model.names import METADATA_TOPIC, METADATA_TOPIC_ID
+from ottla.raft import voter_rpc
 from ottla.raft.control_records import batch_of
 from ottla.raft.log_view import OffsetAndEpoch
 from ottla.raft.messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
@@ -34,8 +38,11 @@ from ottla.raft.messages import (
     FetchRequest,
     FetchResponse,
     Leader,
+    RemoveVoterRequest,
     Request,
     Response,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -111,6 +118,8 @@ def request_entity(request: Request) -> Any:
             )
         case FetchRequest():
             return _fetch_entity(request)
+        case AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest():
+            return voter_rpc.request_entity(request)
     raise NotOnTheWire(f"{type(request).__name__} cannot be sent yet")
 
 
@@ -169,7 +178,10 @@ def request_of(entity: Any) -> Request:
                 int(entity.max_wait / timedelta(milliseconds=1)),
                 int(entity.max_bytes),
             )
-    raise NotOnTheWire(f"{type(entity).__name__} is not a message of the quorum")
+    about_voters = voter_rpc.request_of(entity)
+    if about_voters is None:
+        raise NotOnTheWire(f"{type(entity).__name__} is not a message of the quorum")
+    return about_voters
 
 
 # -- what it answers, and what it is answered
@@ -226,6 +238,8 @@ def response_entity(response: Response, listener: str) -> Any:
             )
         case FetchResponse():
             return _fetched_entity(response, listener)
+        case UpdateVoterResponse():
+            return voter_rpc.updated_entity(response, listener)
     raise NotOnTheWire(f"{type(response).__name__} cannot be sent yet")
 
 
@@ -289,7 +303,10 @@ def response_of(entity: Any, listener: str) -> Response:
                 batches=tuple(batch_of(batch) for batch in _whole_batches(fetched.records or b"")),
                 partition_error=fetched.error_code,
             )
-    raise NotOnTheWire(f"{type(entity).__name__} is not an answer of the quorum")
+    about_voters = voter_rpc.response_of(entity, listener)
+    if about_voters is None:
+        raise NotOnTheWire(f"{type(entity).__name__} is not an answer of the quorum")
+    return about_voters
 
 
 def _whole_batches(records: Buffer) -> list[memoryview]:
