@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from uuid import UUID
+
+import pytest
 
 from ottla.env.clock import SystemClock
 from ottla.env.executor import PoolExecutor
 from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
+from ottla.model.errors import ErrorCode
+from ottla.raft import quorum_state
+from ottla.raft.log_view import OffsetAndEpoch
 from ottla.raft.memory_log import MemoryRaftLog
-from ottla.raft.messages import Destination, Request, Response
+from ottla.raft.messages import Destination, Request, Response, VoteRequest, VoteResponse
 from ottla.raft.node import Company, NotLeaderError, RaftNode
 from ottla.raft.settings import QuorumSettings
 from ottla.raft.voters import Endpoint, ReplicaKey, VersionRange, VoterNode, VoterSet
@@ -151,5 +157,30 @@ def test_a_leader_that_stops_hands_over_and_comes_back_as_a_follower() -> None:
         await until(lambda: again.high_watermark >= new.high_watermark > 0)
         assert not again.is_leader
         await trio.stop()
+
+    asyncio.run(story())
+
+
+def test_a_vote_that_cannot_be_written_is_not_given() -> None:
+    async def story() -> None:
+        trio = Trio()
+        node = await trio.start(1)
+        failed: list[BaseException] = []
+        node.on_failed.append(failed.append)
+        vote = VoteRequest("cluster", 50, ReplicaKey(2), OffsetAndEpoch(0, 0), pre_vote=False)
+
+        def broken(*_: object) -> None:
+            raise OSError(5, "Input/output error")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(quorum_state, "store", broken)
+            with pytest.raises(OSError, match="Input/output"):
+                node.handle(vote)
+        after = await node.handle(replace(vote, epoch=51))
+
+        assert failed == [node.failure]
+        assert isinstance(after, VoteResponse)
+        assert (after.granted, after.partition_error) == (False, ErrorCode.broker_not_available)
+        await node.stop()
 
     asyncio.run(story())

@@ -221,30 +221,12 @@ class RaftNode:
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         """Whoever is told of something may append at once, so nobody is told before all the rest is done."""
-        for effect in effects:
-            match effect:
-                case Persist(state):
-                    quorum_state.store(self._env.disk, self._folder, state)
-                case AppendControl(records=records):
-                    self._append(control_batch(records, self._env.clock.now_ms()))
-                case Append(batches):
-                    self._append_fetched([batch.data for batch in batches])
-                case Truncate(end_offset):
-                    _log.info("The metadata log is truncated to offset %d, where the leader's differs", end_offset)
-                    self.log.truncate(end_offset)
-                    self._flushed = min(self._flushed, end_offset)
-                case Send(to, correlation_id, request):
-                    self._tasks.start(self._ask(to, correlation_id, request), "raft-request")
-                case Reply(token, response):
-                    assert isinstance(token, asyncio.Future)
-                    if not token.done():
-                        token.set_result(self._with_records(response))
-                case Committed() | LeaderChanged():
-                    self._news.append(effect)
-                case _:
-                    raise OttlaError(
-                        f"A leader offers a snapshot of the metadata, which is not supported yet: {effect}"
-                    )
+        try:
+            for effect in effects:
+                self._do(effect)
+        except OSError as error:
+            self._fail(error)  # above all: nobody may hear of a vote that is not on disk
+            raise
         self._set_timer()
         if self._is_telling:
             return
@@ -254,6 +236,29 @@ class RaftNode:
                 self._tell(self._news.popleft())
         finally:
             self._is_telling = False
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Persist(state):
+                quorum_state.store(self._env.disk, self._folder, state)
+            case AppendControl(records=records):
+                self._append(control_batch(records, self._env.clock.now_ms()))
+            case Append(batches):
+                self._append_fetched([batch.data for batch in batches])
+            case Truncate(end_offset):
+                _log.info("The metadata log is truncated to offset %d, where the leader's differs", end_offset)
+                self.log.truncate(end_offset)
+                self._flushed = min(self._flushed, end_offset)
+            case Send(to, correlation_id, request):
+                self._tasks.start(self._ask(to, correlation_id, request), "raft-request")
+            case Reply(token, response):
+                assert isinstance(token, asyncio.Future)
+                if not token.done():
+                    token.set_result(self._with_records(response))
+            case Committed() | LeaderChanged():
+                self._news.append(effect)
+            case _:
+                raise OttlaError(f"A leader offers a snapshot of the metadata, which is not supported yet: {effect}")
 
     def _tell(self, news: Committed | LeaderChanged) -> None:
         match news:
@@ -267,12 +272,8 @@ class RaftNode:
                     hears(leader_id, epoch)
 
     def _append_fetched(self, batches: Iterable[Buffer]) -> None:
-        try:
-            for batch in batches:
-                self.log.append_as_is(batch)
-        except OSError as error:
-            self._fail(error)
-            raise
+        for batch in batches:
+            self.log.append_as_is(batch)
         self._flush()
 
     def _with_records(self, response: Response) -> Response:
@@ -313,6 +314,8 @@ class RaftNode:
 
     def _fail(self, error: BaseException) -> None:
         """After a failed fsync nobody knows what the disk has (the kernel may have dropped the pages): never go on."""
+        if self.failure is not None:
+            return
         self.failure = error
         self._quorum.fail()
         _log.error("The metadata log cannot be written, this node no longer leads: %s", error, exc_info=error)

@@ -214,11 +214,11 @@ class Quorum:
 
     def appended(self, now: int, end_offset: int) -> list[Effect]:
         """Waiting followers get it at once: they may sync it while the leader does."""
-        replica = self.replica
-        if not self.is_leader:
+        replica, state = self.replica, self.replica.state
+        if not isinstance(state, Leadership):
             raise ValueError(f"node {replica.me.id} appended up to {end_offset} while it was {replica.role.value}")
         replica.log.append(end_offset, replica.epoch)
-        return self._settle(now)
+        return self._settle(now) if state.parked else []
 
     def flushed(self, now: int, end_offset: int, generation: int) -> list[Effect]:
         """`generation` is the `log_generation` when the sync began: what was truncated since may have been in it."""
@@ -230,6 +230,9 @@ class Quorum:
         if isinstance(replica.state, Leadership):
             replica.state.own.end_offset = replica.log.durable_offset
             replication.note_progress(replica, now)
+            if replica.is_only_voter and not replica.state.parked and replica.state.change is None:
+                out, replica.out = replica.out, []
+                return out  # nothing else can be due: one that is alone waits for nobody
         return self._settle(now)
 
     def snapshot_created(self, snapshot: OffsetAndEpoch) -> None:
