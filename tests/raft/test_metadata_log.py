@@ -77,3 +77,20 @@ def test_batches_are_read_as_far_as_they_fit_and_one_always() -> None:
     assert [parse_header(batch).base_offset for batch in log.read(3, 1)] == [2]
     assert [parse_header(batch).base_offset for batch in log.read(2, 1100)] == [2, 4]
     assert log.read(10, 1000) == []
+
+
+def test_a_log_restarts_where_a_snapshot_ends() -> None:
+    async def story() -> None:
+        env = an_env()
+        log = a_log(env, segment_bytes=1000)
+
+        log.restart_at(42)
+        assert (log.start_offset, log.end_offset, bases(log), log.epoch_starts) == (42, 42, [], [])
+        log.append_as_is(a_batch(42, 7))
+        await log.flush()
+        await log.stop()
+
+        again = MetadataLog.open(env, "/data", log_config())
+        assert (again.start_offset, again.end_offset, again.epoch_starts) == (42, 44, [EpochStart(7, 42)])
+
+    asyncio.run(story())

@@ -16,19 +16,27 @@ from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
 from ottla.model.errors import ErrorCode
-from ottla.raft import quorum_state
+from ottla.raft import quorum_state, snapshot_format
 from ottla.raft.log_view import OffsetAndEpoch
 from ottla.raft.memory_log import MemoryRaftLog
 from ottla.raft.messages import Destination, Request, Response, VoteRequest, VoteResponse
 from ottla.raft.node import Company, NotLeaderError, RaftNode
 from ottla.raft.settings import QuorumSettings
+from ottla.raft.snapshot_format import Contents
+from ottla.raft.snapshot_store import SnapshotStore
 from ottla.raft.voters import Endpoint, ReplicaKey, VersionRange, VoterNode, VoterSet
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
 from ottla.sim.disk import SimDisk
 
 FOLDER = "/data/__cluster_metadata-0"
-FAST = QuorumSettings(election_timeout_ms=100, fetch_timeout_ms=300, request_timeout_ms=300, fetch_max_wait_ms=50)
+FAST = QuorumSettings(
+    election_timeout_ms=100,
+    fetch_timeout_ms=300,
+    request_timeout_ms=300,
+    fetch_max_wait_ms=50,
+    fetch_snapshot_max_bytes=1000,
+)
 ENDPOINTS = {i: Endpoint("CONTROLLER", f"n{i}", 9093) for i in (1, 2, 3)}
 
 
@@ -64,6 +72,9 @@ class Trio:
         others = [Destination(j, f"n{j}", 9093) for j in ENDPOINTS if j != i]
         me = VoterNode(ReplicaKey(i, UUID(int=100 + i)), (ENDPOINTS[i],), VersionRange(0, 1))
         company = Company(me, "cluster", VoterSet.static(ENDPOINTS, ENDPOINTS), self.wires, others, FAST)
+        store = SnapshotStore(self.envs[i].disk, FOLDER)
+        store.recover(0)
+        company = replace(company, snapshots=store)
         node = RaftNode(self.envs[i], FOLDER, self.logs[i], i, tuple(ENDPOINTS), company=company)
         self.wires.nodes[i] = node
         await node.start()
@@ -156,6 +167,35 @@ def test_a_leader_that_stops_hands_over_and_comes_back_as_a_follower() -> None:
         again = await trio.start(old_id)
         await until(lambda: again.high_watermark >= new.high_watermark > 0)
         assert not again.is_leader
+        await trio.stop()
+
+    asyncio.run(story())
+
+
+def test_one_that_comes_late_gets_a_snapshot_and_then_the_rest() -> None:
+    async def story() -> None:
+        trio = Trio()
+        await trio.start(1)
+        await trio.start(2)
+        leader = await trio.leader()
+        offset = leader.append(build_batch([Record(None, b"x" * 3000, 5)] * 5))
+        await leader.committed(offset + 4)
+        taken = OffsetAndEpoch(offset + 5, leader.epoch)
+        leader.add_snapshot(taken, snapshot_format.encode([a_batch(b"y" * 5000)], 7, epoch=leader.epoch))
+        after = leader.append(a_batch(b"after"))
+
+        late = await trio.start(3)
+        told: list[tuple[OffsetAndEpoch, Contents]] = []
+        late.on_snapshot.append(lambda id, contents: told.append((id, contents)))
+        await until(lambda: late.high_watermark > after)
+
+        assert [id for id, _ in told] == [taken]
+        assert len(told[0][1].batches) == 1
+        assert trio.logs[3].start_offset == taken.offset
+        await late.stop()
+        again = await trio.start(3)
+        await until(lambda: again.high_watermark > after)
+        assert trio.logs[3].start_offset == taken.offset
         await trio.stop()
 
     asyncio.run(story())

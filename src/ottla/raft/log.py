@@ -38,6 +38,9 @@ class RaftLog(Protocol):
     def truncate(self, end_offset: int) -> None:
         """Takes away all batches from this offset on, at which one begins. Blocks, and happens seldom."""
 
+    def restart_at(self, offset: int) -> None:
+        """Drops all batches; the next has this offset. Blocks, and happens when a snapshot takes the log's place."""
+
     def read(self, offset: int, max_bytes: int) -> list[bytes]:
         """Batches from the one that holds this offset on; at least one, if there is one."""
 

@@ -11,13 +11,14 @@ from ottla.record.batch import new_head, parse_header
 class MemoryRaftLog:
     def __init__(self) -> None:
         self.batches: list[bytes] = []
+        self._starts_at = 0
         self.flushed_offset = 0
         self.append_error: OSError | None = None
         self.flush_error: OSError | None = None
 
     @property
     def start_offset(self) -> int:
-        return parse_header(self.batches[0]).base_offset if self.batches else 0
+        return parse_header(self.batches[0]).base_offset if self.batches else self._starts_at
 
     @property
     def epoch_starts(self) -> list[EpochStart]:
@@ -29,7 +30,7 @@ class MemoryRaftLog:
 
     @property
     def end_offset(self) -> int:
-        return parse_header(self.batches[-1]).next_offset if self.batches else 0
+        return parse_header(self.batches[-1]).next_offset if self.batches else self._starts_at
 
     @property
     def last_epoch(self) -> int:
@@ -51,6 +52,10 @@ class MemoryRaftLog:
     def truncate(self, end_offset: int) -> None:
         self.batches = [batch for batch in self.batches if parse_header(batch).next_offset <= end_offset]
         self.flushed_offset = min(self.flushed_offset, self.end_offset)
+
+    def restart_at(self, offset: int) -> None:
+        self.batches.clear()
+        self._starts_at = self.flushed_offset = offset
 
     def read(self, offset: int, max_bytes: int) -> list[bytes]:
         found: list[bytes] = []

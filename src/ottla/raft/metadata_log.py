@@ -8,7 +8,7 @@ from ottla.env.files import write_atomically
 from ottla.env.ports import Buffer, Env
 from ottla.log.checkpoints import write_topic_id
 from ottla.log.partition_log import PartitionLog
-from ottla.log.paths import PARTITION_METADATA
+from ottla.log.paths import LOG_SUFFIX, PARTITION_METADATA, offset_name
 from ottla.log.recovery import LoadRequest, load_log
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
@@ -77,6 +77,16 @@ class MetadataLog:
             if position < segment.size:
                 file.truncate(position)
             file.close()
+        self.log = load_log(self._env, self._request)
+
+    def restart_at(self, offset: int) -> None:
+        disk = self._env.disk
+        self.log.close()
+        for segment in self.log.segments:
+            for path in segment.mark_deleted():
+                disk.remove(path)
+        disk.open(f"{self.log.folder}/{offset_name(offset)}{LOG_SUFFIX}", create=True).close()
+        disk.sync_dir(self.log.folder)
         self.log = load_log(self._env, self._request)
 
     def read(self, offset: int, max_bytes: int) -> list[bytes]:

@@ -22,12 +22,34 @@ from ottla.model.errors import OttlaError
 from ottla.raft import quorum_state
 from ottla.raft.connections import FAR
 from ottla.raft.control_records import batch_of, control_batch
-from ottla.raft.effects import Append, AppendControl, Committed, Effect, LeaderChanged, Persist, Reply, Send, Truncate
+from ottla.raft.effects import (
+    Append,
+    AppendControl,
+    Committed,
+    DropDownload,
+    Effect,
+    InstallSnapshot,
+    LeaderChanged,
+    Persist,
+    Reply,
+    Send,
+    StoreSnapshotChunk,
+    Truncate,
+)
 from ottla.raft.log import RaftLog
-from ottla.raft.log_view import ControlHistory, EpochStart, LogView
-from ottla.raft.messages import Destination, FetchResponse, Request, Response
+from ottla.raft.log_view import ControlHistory, EpochStart, LogView, OffsetAndEpoch
+from ottla.raft.messages import (
+    Destination,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    Request,
+    Response,
+)
 from ottla.raft.quorum import Quorum
 from ottla.raft.settings import QuorumSettings
+from ottla.raft.snapshot_format import Contents
+from ottla.raft.snapshot_store import SnapshotStore
 from ottla.raft.voters import ReplicaKey, VoterNode, VoterSet
 from ottla.record.batch import parse_header
 
@@ -59,6 +81,7 @@ class Company:
     bootstrap: Sequence[Destination] = ()
     settings: QuorumSettings = _DEFAULT_SETTINGS
     listener: str = "CONTROLLER"
+    snapshots: SnapshotStore | None = None
 
 
 class RaftNode:
@@ -85,6 +108,9 @@ class RaftNode:
         self._folder = folder
         self._node_id = node_id
         self._peers = company.peers if company else None
+        self._snapshots = company.snapshots if company else None
+        self.on_snapshot: list[Callable[[OffsetAndEpoch, Contents], None]] = []
+        """One of the leader has taken the place of the log; what it holds is the state now."""
         stored = quorum_state.load(env.disk, folder)
         if company is None:
             if voters != (node_id,):
@@ -96,7 +122,7 @@ class RaftNode:
             self._quorum = Quorum(
                 company.me,
                 company.cluster_id,
-                _view_of(log, company.static_voters),
+                _view_of(log, company.static_voters, company.snapshots),
                 stored,
                 below=env.random.below,
                 settings=company.settings,
@@ -139,8 +165,18 @@ class RaftNode:
     def handle(self, request: Request) -> asyncio.Future[Response]:
         """What another replica asks. The answer may take a while: a Fetch waits for records."""
         answer: asyncio.Future[Response] = self._env.loop.create_future()
-        self._carry_out(self._quorum.request(self._now(), answer, request))
+        size: int | None = None
+        if isinstance(request, FetchSnapshotRequest) and self._snapshots is not None:
+            size = self._snapshots.size(request.snapshot)
+        self._carry_out(self._quorum.request(self._now(), answer, request, size))
         return answer
+
+    def add_snapshot(self, id: OffsetAndEpoch, data: bytes) -> None:
+        """Of what is committed below an offset at which a batch begins. Blocks until it is durable."""
+        if self._snapshots is None or id.offset > self.high_watermark:
+            raise ValueError(f"a snapshot at {id.offset} is beyond the high watermark {self.high_watermark}")
+        self._snapshots.write(id, data)
+        self._quorum.snapshot_created(id)
 
     def append(self, batch: Buffer) -> int:
         """Puts one batch at the end of the log, gives its base offset and starts to make it durable.
@@ -257,8 +293,32 @@ class RaftNode:
                     token.set_result(self._with_records(response))
             case Committed() | LeaderChanged():
                 self._news.append(effect)
-            case _:
-                raise OttlaError(f"A leader offers a snapshot of the metadata, which is not supported yet: {effect}")
+            case StoreSnapshotChunk(snapshot, position, data):
+                self._store.write_chunk(snapshot, position, data)
+            case DropDownload(snapshot):
+                self._store.drop_part(snapshot)
+            case InstallSnapshot(snapshot):
+                self._tasks.start(self._install(snapshot), "raft-snapshot")
+
+    @property
+    def _store(self) -> SnapshotStore:
+        if self._snapshots is None:
+            raise OttlaError("the leader offers a snapshot of the metadata, and there is no place for one")
+        return self._snapshots
+
+    async def _install(self, id: OffsetAndEpoch) -> None:
+        """A crash after `finish` is made good by the next start: a log that ends before its snapshot is dropped."""
+        try:
+            contents = await self._env.executor.blocking(self._store.finish, id)
+        except OttlaError as error:
+            _log.warning("%s", error)
+            self._carry_out(self._quorum.snapshot_failed(self._now()))
+            return
+        self.log.restart_at(id.offset)
+        self._flushed = id.offset
+        for listener in list(self.on_snapshot):
+            listener(id, contents)
+        self._carry_out(self._quorum.snapshot_installed(self._now(), id, contents.kraft_version, contents.voters))
 
     def _tell(self, news: Committed | LeaderChanged) -> None:
         match news:
@@ -277,6 +337,9 @@ class RaftNode:
         self._flush()
 
     def _with_records(self, response: Response) -> Response:
+        if isinstance(response, FetchSnapshotResponse) and response.snapshot is not None:
+            chunk = self._store.read_chunk(response.snapshot, response.position, response.max_bytes)
+            return replace(response, data=chunk)
         if not isinstance(response, FetchResponse) or response.read_from is None:
             return response
         found = self.log.read(response.read_from, response.max_bytes)
@@ -323,11 +386,19 @@ class RaftNode:
             listener(error)
 
 
-def _view_of(log: RaftLog, static_voters: VoterSet) -> LogView:
+def _view_of(log: RaftLog, static_voters: VoterSet, snapshots: SnapshotStore | None) -> LogView:
     """What the quorum must know of a log, with the voters that its control records name. Nothing counts as durable."""
-    view = LogView(ControlHistory(static_voters), log.start_offset, log.end_offset, log.start_offset)
+    controls = ControlHistory(static_voters)
+    latest = snapshots.latest if snapshots else None
+    if snapshots is not None and latest is not None:
+        if latest.offset > log.end_offset:
+            log.restart_at(latest.offset)
+        contents = snapshots.read(latest)
+        controls.restart(latest.offset - 1, contents.kraft_version, contents.voters)
+    view = LogView(controls, log.start_offset, log.end_offset, log.start_offset)
     view.epochs = log.epoch_starts
-    for data in log.read_from(log.start_offset):
+    view.snapshots = list(snapshots.ids) if snapshots else []
+    for data in log.read_from(max(log.start_offset, latest.offset if latest else 0)):
         if parse_header(data).is_control:
             for offset, record in batch_of(data).controls:
                 view.controls.note(offset, record)

@@ -1,6 +1,7 @@
 """The quorum's messages as Kafka's: Vote 2, BeginQuorumEpoch 1, EndQuorumEpoch 1, Fetch 18, in both directions.
 
-voter_rpc.py has those about voters. FetchSnapshot, and ApiVersions asked of a new voter, are not here yet.
+snapshot_rpc.py has FetchSnapshot, voter_rpc.py what is about voters. ApiVersions, asked of one who is to become a
+voter, is not here yet.
 
 Every message is about one partition, `__cluster_metadata-0`. `WrongPartition` is for one that is not, which Kafka
 answers with INVALID_REQUEST as a whole.
@@ -19,6 +20,8 @@ from kio.schema.end_quorum_epoch.v1 import request as end_request
 from kio.schema.end_quorum_epoch.v1 import response as end_response
 from kio.schema.fetch.v18 import request as fetch_request
 from kio.schema.fetch.v18 import response as fetch_response
+from kio.schema.fetch_snapshot.v1 import request as snapshot_request
+from kio.schema.fetch_snapshot.v1 import response as snapshot_response
 from kio.schema.types import BrokerId, TopicName
 from kio.schema.vote.v2 import request as vote_request
 from kio.schema.vote.v2 import response as vote_response
@@ -26,7 +29,7 @@ from kio.static.primitive import Records, i32, i32Timedelta, i64, u16
 
 from ottla.env.ports import Buffer
 from ottla.model.names import METADATA_TOPIC, METADATA_TOPIC_ID
-from ottla.raft import voter_rpc
+from ottla.raft import snapshot_rpc, voter_rpc
 from ottla.raft.control_records import batch_of
 from ottla.raft.log_view import OffsetAndEpoch
 from ottla.raft.messages import (
@@ -37,6 +40,8 @@ from ottla.raft.messages import (
     EndQuorumEpochResponse,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
     Leader,
     RemoveVoterRequest,
     Request,
@@ -118,6 +123,8 @@ def request_entity(request: Request) -> Any:
             )
         case FetchRequest():
             return _fetch_entity(request)
+        case FetchSnapshotRequest():
+            return snapshot_rpc.request_entity(request)
         case AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest():
             return voter_rpc.request_entity(request)
     raise NotOnTheWire(f"{type(request).__name__} cannot be sent yet")
@@ -178,6 +185,8 @@ def request_of(entity: Any) -> Request:
                 int(entity.max_wait / timedelta(milliseconds=1)),
                 int(entity.max_bytes),
             )
+        case snapshot_request.FetchSnapshotRequest():
+            return snapshot_rpc.request_of(entity, _only(entity.topics, "name"))
     about_voters = voter_rpc.request_of(entity)
     if about_voters is None:
         raise NotOnTheWire(f"{type(entity).__name__} is not a message of the quorum")
@@ -238,6 +247,8 @@ def response_entity(response: Response, listener: str) -> Any:
             )
         case FetchResponse():
             return _fetched_entity(response, listener)
+        case FetchSnapshotResponse():
+            return snapshot_rpc.response_entity(response, listener)
         case UpdateVoterResponse():
             return voter_rpc.updated_entity(response, listener)
     raise NotOnTheWire(f"{type(response).__name__} cannot be sent yet")
@@ -303,6 +314,10 @@ def response_of(entity: Any, listener: str) -> Response:
                 batches=tuple(batch_of(batch) for batch in _whole_batches(fetched.records or b"")),
                 partition_error=fetched.error_code,
             )
+        case snapshot_response.FetchSnapshotResponse():
+            if error.value:
+                return FetchSnapshotResponse(error=error)
+            return snapshot_rpc.response_of(entity, _only(entity.topics, "name"), listener)
     about_voters = voter_rpc.response_of(entity, listener)
     if about_voters is None:
         raise NotOnTheWire(f"{type(entity).__name__} is not an answer of the quorum")
@@ -345,7 +360,11 @@ def _meant(id: int, directory_id: UUID | None) -> ReplicaKey | None:
 def _only(topics: Sequence[Any], name: str) -> Any:
     if len(topics) == 1 and len(topics[0].partitions) == 1:
         partition = topics[0].partitions[0]
-        number = partition.partition if hasattr(partition, "partition") else partition.partition_index
+        number = next(
+            getattr(partition, field)
+            for field in ("partition", "partition_index", "index")
+            if hasattr(partition, field)
+        )
         if getattr(topics[0], name) in (METADATA_TOPIC, METADATA_TOPIC_ID) and number == 0:
             return partition
     raise WrongPartition(f"not about {METADATA_TOPIC}-0 alone")
