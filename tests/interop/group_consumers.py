@@ -21,6 +21,7 @@ class GroupConsumer:
         self.instance_id = instance_id
         self.assigned: frozenset[int] = frozenset()
         self.received: list[tuple[int, int]] = []
+        self.changes = 0  # how often it was told of partitions that come or go, where the library tells
         self._ends = threading.Event()
         self._failed: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=group, daemon=True)
@@ -45,26 +46,44 @@ class GroupConsumer:
 
 class ConfluentMember(GroupConsumer):
     name = "confluent"
-    assignors = ("range", "roundrobin", "cooperative-sticky")
+    assignors: tuple[str, ...] = ("range", "roundrobin", "cooperative-sticky")
 
     def consume(self) -> None:
         from confluent_kafka import Consumer
 
         config: dict[str, Any] = {
             "bootstrap.servers": self.address, "group.id": self.group, "auto.offset.reset": "earliest",
-            "partition.assignment.strategy": self.assignor, "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 200,
+            **self.protocol(),
         }  # fmt: skip
         if self.instance_id is not None:
             config["group.instance.id"] = self.instance_id
         consumer = Consumer(config)
-        consumer.subscribe([self.topic])
+        consumer.subscribe([self.topic], on_assign=self._changed, on_revoke=self._changed, on_lost=self._changed)
         while not self._ends.is_set():
             message = consumer.poll(0.05)
             if message is not None and message.error() is None:
                 self.received.append((message.partition() or 0, message.offset() or 0))
             self.assigned = frozenset(place.partition for place in consumer.assignment())
         consumer.close()
+
+    def protocol(self) -> dict[str, Any]:
+        return {
+            "partition.assignment.strategy": self.assignor, "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 200,
+        }  # fmt: skip
+
+    def _changed(self, consumer: Any, partitions: Any) -> None:
+        self.changes += 1
+
+
+class ModernConfluentMember(ConfluentMember):
+    """Of the consumer protocol (KIP-848): the node assigns, and has the timeouts."""
+
+    name = "confluent-consumer"
+    assignors = ("uniform", "range")
+
+    def protocol(self) -> dict[str, Any]:
+        return {"group.protocol": "consumer", "group.remote.assignor": self.assignor}
 
 
 class KafkaPythonMember(GroupConsumer):
@@ -124,6 +143,7 @@ class AiokafkaMember(GroupConsumer):
 
 
 MEMBERS: Final = (ConfluentMember, KafkaPythonMember, AiokafkaMember)
+ALL_MEMBERS: Final = {member.name: member for member in (*MEMBERS, ModernConfluentMember)}
 
 
 def until(holds: Callable[[], bool], what: str, within: float = WITHIN_S) -> None:
