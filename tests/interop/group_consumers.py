@@ -48,12 +48,18 @@ class ConfluentMember(GroupConsumer):
     name = "confluent"
     assignors: tuple[str, ...] = ("range", "roundrobin", "cooperative-sticky")
 
+    def protocol(self) -> dict[str, Any]:
+        return {
+            "partition.assignment.strategy": self.assignor, "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 200,
+        }  # fmt: skip
+
     def consume(self) -> None:
         from confluent_kafka import Consumer
 
         config: dict[str, Any] = {
             "bootstrap.servers": self.address, "group.id": self.group, "auto.offset.reset": "earliest",
-            **self.protocol(),
+            "topic.metadata.refresh.interval.ms": 500, **self.protocol(),
         }  # fmt: skip
         if self.instance_id is not None:
             config["group.instance.id"] = self.instance_id
@@ -66,18 +72,12 @@ class ConfluentMember(GroupConsumer):
             self.assigned = frozenset(place.partition for place in consumer.assignment())
         consumer.close()
 
-    def protocol(self) -> dict[str, Any]:
-        return {
-            "partition.assignment.strategy": self.assignor, "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 200,
-        }  # fmt: skip
-
     def _changed(self, consumer: Any, partitions: Any) -> None:
         self.changes += 1
 
 
-class ModernConfluentMember(ConfluentMember):
-    """Of the consumer protocol (KIP-848): the node assigns, and has the timeouts."""
+class ConsumerProtocolMember(ConfluentMember):
+    """Speaks the consumer protocol (KIP-848): the coordinator assigns, and says how often it wants to be told."""
 
     name = "confluent-consumer"
     assignors = ("uniform", "range")
@@ -143,7 +143,7 @@ class AiokafkaMember(GroupConsumer):
 
 
 MEMBERS: Final = (ConfluentMember, KafkaPythonMember, AiokafkaMember)
-ALL_MEMBERS: Final = {member.name: member for member in (*MEMBERS, ModernConfluentMember)}
+ALL_MEMBERS: Final = {member.name: member for member in (*MEMBERS, ConsumerProtocolMember)}
 
 
 def until(holds: Callable[[], bool], what: str, within: float = WITHIN_S) -> None:

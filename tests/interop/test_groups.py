@@ -15,14 +15,13 @@ from tests.broker.apis import asking
 from tests.interop.clients import Confluent, Sent
 from tests.interop.conftest import create_topic
 from tests.interop.group_consumers import (
-    ALL_MEMBERS,
     MEMBERS,
     SESSION_MS,
     AiokafkaMember,
     ConfluentMember,
+    ConsumerProtocolMember,
     GroupConsumer,
     KafkaPythonMember,
-    ModernConfluentMember,
     until,
 )
 
@@ -32,7 +31,7 @@ from ottla.testing.process import NodeProcess, running_process
 PARTITIONS = 6
 EVERY_ASSIGNOR = [
     pytest.param(member, assignor, id=f"{member.name}-{assignor}")
-    for member in ALL_MEMBERS.values()
+    for member in MEMBERS
     for assignor in member.assignors
 ]
 SLOW = pytest.mark.slow
@@ -133,7 +132,7 @@ def test_members_of_both_protocols_in_one_group(node: NodeProcess, topic: str) -
     produce(node, topic, 10)
     classic = ConfluentMember(node.address, topic, group, "cooperative-sticky")
     until(lambda: len(classic.assigned) == PARTITIONS, "the classic one has all")
-    modern = ModernConfluentMember(node.address, topic, group, "uniform")
+    modern = ConsumerProtocolMember(node.address, topic, group, "uniform")
     share([classic, modern])
     classic.close()
     until(lambda: len(modern.assigned) == PARTITIONS, "the modern one has all")
@@ -154,7 +153,7 @@ member._thread.join()
 """
 ONE_OF_EACH = [
     pytest.param(ConfluentMember, "cooperative-sticky", id="confluent"),
-    pytest.param(ModernConfluentMember, "uniform", id="confluent-consumer"),
+    pytest.param(ConsumerProtocolMember, "uniform", id="confluent-consumer"),
     pytest.param(KafkaPythonMember, "sticky", marks=SLOW, id="kafka-python"),
     pytest.param(AiokafkaMember, "roundrobin", marks=SLOW, id="aiokafka"),
 ]
@@ -220,7 +219,7 @@ def test_a_static_member_is_restarted_without_disturbing_anyone(node: NodeProces
     ("kind", "assignor"),
     [
         pytest.param(ConfluentMember, "range", id="classic"),
-        pytest.param(ModernConfluentMember, "uniform", id="consumer"),
+        pytest.param(ConsumerProtocolMember, "uniform", id="consumer"),
         pytest.param(ConfluentMember, "cooperative-sticky", marks=SLOW, id="cooperative"),
     ],
 )

@@ -52,6 +52,7 @@ class AnyClient:
         self.member_id = ""
         self.epoch = -1
         self.owned: frozenset[Place] = frozenset()
+        self._owned_in = -1
         self.is_up = True
         self.former: list[tuple[str, int, Place]] = []
         """Under which id and in which epoch it once had what."""
@@ -104,8 +105,8 @@ class AnyClient:
         self.member_id, self.epoch = "", -1
 
     def _own(self, places: frozenset[Place]) -> None:
-        self.former += [(self.member_id, self.epoch, place) for place in self.owned - places]
-        self.owned = places
+        self.former += [(self.member_id, self._owned_in, place) for place in self.owned - places]
+        self.owned, self._owned_in = places, self.epoch
 
     # -- the network
 
@@ -245,7 +246,7 @@ class Classic(AnyClient):
         self, world: World, number: int, instance_id: str | None, topics: frozenset[str], *, cooperative: bool
     ) -> None:
         self.cooperative = cooperative
-        self._joining = True
+        self.is_joining = True
         """Since it was told to, and until it has its assignment."""
         self._waits = False
         self._leads_over = -1  # the metadata's offset for which it assigned
@@ -253,10 +254,10 @@ class Classic(AnyClient):
 
     def _forget(self) -> None:
         super()._forget()
-        self._joining, self._waits, self._leads_over = True, False, -1
+        self.is_joining, self._waits, self._leads_over = True, False, -1
 
     def step(self) -> None:
-        if self._joining:
+        if self.is_joining:
             self._join()
         elif 0 <= self._leads_over < self.world.image.offset:
             self._join_again()
@@ -271,7 +272,7 @@ class Classic(AnyClient):
             )
 
     def has_heard_of(self, epoch: int) -> bool:
-        return super().has_heard_of(epoch) and not self._joining
+        return super().has_heard_of(epoch) and not self.is_joining
 
     def _patience_ms(self) -> float:
         return REBALANCE_MS + 5000 if self._waits else GIVES_UP_MS
@@ -286,14 +287,14 @@ class Classic(AnyClient):
 
     def _lost(self, why: ErrorCode) -> None:
         self._own(frozenset())
-        self._joining, self._leads_over = True, -1
+        self.is_joining, self._leads_over = True, -1
         if why is not ErrorCode.illegal_generation:
             self.member_id = ""
         self.epoch = -1
         self._next(self.world.random.randint(50, 500))
 
     def _join_again(self) -> None:
-        self._joining, self._leads_over = True, -1
+        self.is_joining, self._leads_over = True, -1
         self._next()
 
     # -- joining
@@ -358,7 +359,7 @@ class Classic(AnyClient):
         if not isinstance(what, SyncAnswer) or error is not NONE:
             self._next(self.world.random.randint(50, 500))
             return
-        self._joining = False
+        self.is_joining = False
         places = read_assignment(what.assignment).places
         told = frozenset((topic, number) for topic, numbers in places.items() for number in numbers)
         if self.owned <= told:

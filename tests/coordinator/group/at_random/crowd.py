@@ -128,7 +128,7 @@ class Crowd:
     # -- committing
 
     def _commit(self, client: AnyClient) -> None:
-        if client.is_up and client.owned:
+        if client.is_up and client.owned and not (isinstance(client, Classic) and client.is_joining):
             self._try_commit(client, client.member_id, client.epoch, self.random.choice(sorted(client.owned)))
 
     def _commit_what_was(self, client: AnyClient) -> None:

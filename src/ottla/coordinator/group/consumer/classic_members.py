@@ -113,11 +113,16 @@ class ClassicMembers:
     def _join_as_last(
         self, group: ConsumerGroup, member: Member, updated: Member, says: HeartbeatRequest, answer: JoinCallback
     ) -> Outcome[None]:
-        """It takes the place of the last consumer: the group becomes a classic one with it in it."""
+        """It takes the place of the last consumer: the group becomes a classic one with it in it.
+
+        Members share out the partitions anew if it is out of date who is to have which; or if someone still has
+        partitions that others are to have, for which Kafka does not look.
+        """
         unused: list[StoredRecord] = []
         epoch, change = self._heartbeat.epoch_after(group, member, updated, says, unused)
         target = Target(group.target.now.epoch, group.target_of(updated))
-        is_stale = target.epoch < epoch
+        others = (known for _, known in group.members.items() if known.instance_id != updated.instance_id)
+        is_stale = target.epoch < epoch or not all(other.is_reconciled_to(target.epoch) for other in others)
         if not is_stale:
             updated = self._heartbeat.reconciled(group, member, updated, target, change, says, unused)
         outcome = self._core.downgrades.replaced_by(group, updated, is_stale=is_stale)

@@ -160,8 +160,9 @@ class ConsumerGroups:
         group = self._core.groups.committed_get(group_id) if committed_only else self._core.groups.get(group_id)
         if group is None or (member_id is None and epoch < 0):
             return ErrorCode.none
-        members = group.members
-        member = members.committed_get(member_id or "") if committed_only else members.get(member_id or "")
+        if member_id is None:
+            return ErrorCode.unknown_server_error  # what Kafka makes of it
+        member = group.members.committed_get(member_id) if committed_only else group.members.get(member_id)
         if member is None:
             return ErrorCode.unknown_member_id
         return ErrorCode.none if epoch == member.epoch else _stale(member)
