@@ -66,6 +66,11 @@ def answer_of(told: asyncio.Future[R], otherwise: Callable[[ErrorCode], R]) -> R
     return told.result() if code is ErrorCode.none else otherwise(code)
 
 
+def heard(context: Context, group_id: str, member_id: str) -> None:
+    """For the history: a member speaks, by this connection."""
+    context.node.groups.history.heard(group_id, member_id, context.connection)
+
+
 def client_of(context: Context) -> Client:
     """As Kafka writes it down: the address with a slash before it."""
     return Client(context.header.client_id or "", f"/{context.connection.host}")

@@ -85,6 +85,9 @@ async def _commit(
         )
     except KafkaError as error:
         result = error.code
+    else:
+        if not isinstance(result, ErrorCode) and member.id:
+            context.node.groups.history.committed(member.group, member.id, context.connection)
     codes = [result] * len(commits) if isinstance(result, ErrorCode) else result
     answer.add_committed(places, codes)
     return answer.build()

@@ -12,7 +12,7 @@ from ottla.coordinator.group.classic.rebalance import Rebalance
 from ottla.coordinator.group.classic.records import group_of, read_group, tombstone
 from ottla.coordinator.group.classic.requests import DescribedGroup, JoinAnswer, ListedGroup, SyncAnswer
 from ottla.coordinator.group.classic.sync import Sync
-from ottla.coordinator.group.events import Cause, GroupLoaded, MemberFenced
+from ottla.coordinator.group.events import Cause, GroupDeleted, GroupLoaded, MemberFenced
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.timeline import Timeline
 from ottla.model.errors import ErrorCode
@@ -33,7 +33,9 @@ class ClassicGroups:
         """While it is active its groups are already what their records say; only that they exist is taken from them."""
         group_id = group_of(record.key)
         if record.value is None:
-            self._core.groups.pop(group_id)
+            gone = self._core.groups.pop(group_id)
+            if gone is not None and not self._is_loading:
+                self._core.note(GroupDeleted, gone)
             return
         group = self.ensure(group_id)
         if self._is_loading:
