@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
 from ottla.coordinator.group.history.entries import Change, Outcome, Rebalance, What, Who
 
 
@@ -11,6 +14,22 @@ def name(who: Who | None) -> str:
         return "a member"
     own = f"{who.instance} (static)" if who.instance is not None else who.client or "a member"
     return f"{own} at {who.host}" if who.host else own
+
+
+def clock(at_ms: int) -> str:
+    """A moment, in local time; the day only if it is not today."""
+    at = datetime.fromtimestamp(at_ms / 1000)
+    return at.strftime("%H:%M:%S" if at.date() == datetime.now().date() else "%Y-%m-%d %H:%M:%S")
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """`a, b and c`; of many the first, and how many more."""
+    shown = list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def seconds(ms: float) -> str:
@@ -26,14 +45,14 @@ def seconds(ms: float) -> str:
     return f"{ms / 3_600_000:.0f} h"
 
 
-def happened(change: Change) -> str:
-    """What a change is, in a few words and without conclusions."""
-    who = name(change.who)
+def happened(change: Change, called: str | None = None) -> str:
+    """What a change is, in a few words and without conclusions; `called` is how to call the member."""
+    who = called or name(change.who)
     match change.what:
         case What.SUBSCRIPTION_CHANGED:
-            return f"{who} changed its subscription from {_listed(change.before)} to {_listed(change.after)}"
+            return f"{who} changed its subscription from {_topics(change.before)} to {_topics(change.after)}"
         case What.PARTITIONS_CHANGED:
-            return f"partitions changed from {_listed(change.before)} to {_listed(change.after)}"
+            return f"partitions changed from {_topics(change.before)} to {_topics(change.after)}"
         case What.EXPIRED:
             session = change.evidence.session_ms if change.evidence is not None else 0
             return f"the session of {who} ran out{f' ({seconds(session)})' if session else ''}"
@@ -41,7 +60,7 @@ def happened(change: Change) -> str:
     return f"{told} ({change.reason})" if change.reason else told
 
 
-def _listed(names: list[str]) -> str:
+def _topics(names: list[str]) -> str:
     return ", ".join(names) or "nothing"
 
 
