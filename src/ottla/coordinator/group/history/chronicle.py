@@ -469,6 +469,10 @@ class Chronicle:
         if rebalance is None:
             return
         rebalance.ended, rebalance.outcome = at, outcome
+        for change in rebalance.changes:
+            if change.peer is None and change.who is not None and change.what in (What.JOINED, What.STATIC_REPLACED):
+                contact = self._contacts.get(self.group_id, change.who.id)
+                change.peer = None if contact is None else contact.peer
         self._seen_topics = self._topics_now()
         rebalance.topics = dict(list(self._seen_topics.items())[:KEPT_NAMES])
         if outcome is not Outcome.SUPERSEDED:

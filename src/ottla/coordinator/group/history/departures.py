@@ -29,6 +29,8 @@ from ottla.coordinator.group.history.words import clock, seconds
 CLOSED_SOON_MS: Final = 2000
 """A client that closes ends its connection as soon as it has left."""
 SUCCESSOR_WITHIN_MS: Final = 10 * 60_000
+SURGE_MS: Final = 30_000
+"""How long before an old one is closed its successor may have come, where that one is started first."""
 _REASONS: Final = (("poll timeout", "poll_interval"), ("being closed", "closed"), ("unsubscribed", "unsubscribed"))
 """What Apache Kafka's own client says (KIP-800), and what it means."""
 
@@ -70,7 +72,7 @@ def departures(entries: Sequence[Entry]) -> list[Departure]:
     found = [_judged(change, entry, joins, taken) for change, entry in _gone(entries)]
     for departure in found:
         if departure.returned is None and departure.verdict in _MAY_BE_SUCCEEDED:
-            departure.successor = _successor(departure.change, joins, taken)
+            departure.successor = _successor(departure, joins, taken)
     return found
 
 
@@ -129,11 +131,17 @@ def _return(change: Change, joins: Sequence[Change]) -> Change | None:
     return None
 
 
-def _successor(change: Change, joins: Sequence[Change], taken: set[int]) -> Change | None:
-    for join in joins:
-        if not 0 <= join.at - change.at <= SUCCESSOR_WITHIN_MS or id(join) in taken or join.what is not What.JOINED:
+def _successor(departure: Departure, joins: Sequence[Change], taken: set[int]) -> Change | None:
+    """One like it that joined after it had ended, which may be before the group knew; or just before it was closed."""
+    change, seen = departure.change, departure.evidence
+    ended = min(change.at, seen.closed) if seen.closed is not None else change.at
+    afterwards = [join for join in joins if 0 <= join.at - ended <= SUCCESSOR_WITHIN_MS]
+    before = [join for join in joins if 0 < ended - join.at <= SURGE_MS and join.at - (seen.joined or 0) > SURGE_MS]
+    candidates = before + afterwards if departure.verdict is Verdict.CLOSED else afterwards
+    for join in candidates:
+        if id(join) in taken or join.what is not What.JOINED or change.who is None or join.who is None:
             continue
-        if change.who is not None and join.who is not None and is_alike(change.who, join.who):
+        if join.who.id != change.who.id and is_alike(change.who, join.who):
             taken.add(id(join))
             return join
     return None

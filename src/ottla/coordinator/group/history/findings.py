@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final
 
 from ottla.coordinator.group.history.departures import Departure, Verdict, departures
-from ottla.coordinator.group.history.entries import Change, Entry, Incident, Outcome, Rebalance, What
+from ottla.coordinator.group.history.entries import DEPARTURES, Change, Entry, Incident, Outcome, Rebalance, What
 from ottla.coordinator.group.history.names import Names
 from ottla.coordinator.group.history.words import clock, listed, seconds, times
 
