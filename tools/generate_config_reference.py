@@ -130,9 +130,13 @@ def names_read() -> set[str]:
         if name.replace(".", "_") in attributes or name in texts:
             found.add(name)
     found.update(row.name for row in (*group.ROWS, *client_metrics.ROWS) if row.name in texts)
-    for definition in TOPIC_CONFIGS.values():
+    for definition in (*TOPIC_CONFIGS.values(), *group.ROWS):
         if definition.name in found:
             found.update(synonym.name for synonym in definition.synonyms)
+    for row in group.ROWS:
+        if row.name in found:
+            kind, _, rest = row.name.partition(".")
+            found.update((f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"))  # what a group may set
     return found
 
 

@@ -29,7 +29,7 @@ SOME_MUTATIONS = 150  # of each version, where time is short
 # Their own tests compare them with Apache Kafka; they have no scenario in the corpus yet.
 NOT_IN_THE_CORPUS = {
     "OffsetCommit", "OffsetFetch", "OffsetDelete", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup",
-    "DescribeGroups", "ListGroups", "DeleteGroups",
+    "DescribeGroups", "ListGroups", "DeleteGroups", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
 }  # fmt: skip
 EACH_API = [pytest.param(api, id=api.name) for api in ALL if api.name not in NOT_IN_THE_CORPUS]
 

@@ -211,11 +211,11 @@ def test_a_registration_that_kafka_refuses_is_refused(request_: RegisterBroker, 
 
 
 def test_a_broker_must_know_every_finalised_feature() -> None:
-    image = given.after(ONE_BROKER, FeatureLevelRecord(name="group.version", feature_level=1))
+    image = given.after(ONE_BROKER, FeatureLevelRecord(name="share.version", feature_level=1))
 
     assert refusal(NEW, image) == ApiError(
         ErrorCode.unsupported_version,
-        "Unable to register because the broker does not support finalized version 1 of group.version. The broker "
+        "Unable to register because the broker does not support finalized version 1 of share.version. The broker "
         "wants a version between 0 and 0, inclusive.",
     )
 

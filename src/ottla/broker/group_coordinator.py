@@ -29,8 +29,16 @@ R = TypeVar("R")
 class GroupCoordinator:
     """Asked with a group's id; KafkaError with what Kafka tells a client that came too early or to the wrong node."""
 
-    def __init__(self, env: Env, timers: TimerWheel, config: DynamicConfig, history: GroupHistory) -> None:
+    def __init__(
+        self,
+        env: Env,
+        timers: TimerWheel,
+        config: DynamicConfig,
+        image: Callable[[], MetadataImage],
+        history: GroupHistory,
+    ) -> None:
         self._env = env
+        self._image = image
         self._config = config
         self._partitions = 0  # of the topic, once that is known
         self.history = history
@@ -38,7 +46,7 @@ class GroupCoordinator:
         self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make, reply_within_ms)
 
     def _make(self, shard: Shard[GroupMachine]) -> GroupMachine:
-        return GroupMachine(shard, self._env, lambda: self._config.current, self.history.note)
+        return GroupMachine(shard, self._env, lambda: self._config.current, self._image, self.history.note)
 
     def start(self, image: MetadataImage) -> None:
         """As in Kafka, partitions that are added to the topic later count only after a restart."""
@@ -52,12 +60,22 @@ class GroupCoordinator:
         self._partitions = 0
 
     async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Offsets go with their topics."""
+        """Offsets go with their topics, and consumer groups follow what happens to theirs."""
         deleted = {topic.name: topic.id for topic in delta.deleted_topics.values()}
         if deleted:
             for shard in self.runtime.active:
                 with suppress(KafkaError):  # it does not coordinate now; what it keeps will expire
                     shard.write(lambda machine: machine.sweep.forget_topics(deleted))
+        changed = {key.topic_id: None for key in delta.changed_partitions}
+        names = [topic.name for topic_id in changed if (topic := image.topics.get(topic_id)) is not None]
+        if names or deleted or delta.created_topics:
+            for shard in self.runtime.active:
+                with suppress(KafkaError):  # one that is being loaded looks at everything when it is done
+                    shard.read(
+                        lambda machine: machine.consumer.topics_changed(
+                            [*names, *deleted], created=bool(delta.created_topics)
+                        )
+                    )
 
     # -- asking
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ottla.broker.context import Context
 from ottla.coordinator.group.classic.requests import Client
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome
+from ottla.metadata.controller.features import GROUP_VERSION
 from ottla.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
 
 R = TypeVar("R")
 
@@ -69,6 +73,12 @@ def answer_of(told: asyncio.Future[R], otherwise: Callable[[ErrorCode], R]) -> R
 def heard(context: Context, group_id: str, member_id: str) -> None:
     """For the history: a member speaks, by this connection."""
     context.node.groups.history.heard(group_id, member_id, context.connection)
+
+
+def serves_consumer_groups(node: Node) -> bool:
+    """Whether the consumer protocol is spoken here: configs and the cluster's feature level have a say in it."""
+    protocols = node.config.get("group.coordinator.rebalance.protocols")
+    return "consumer" in cast(Sequence[str], protocols) and node.image.features.get(GROUP_VERSION, 0) >= 1
 
 
 def client_of(context: Context) -> Client:

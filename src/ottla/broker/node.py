@@ -230,7 +230,7 @@ class Node:
         )
         history = GroupHistory(self.env, self.timers, lambda: self.image, self.auto_create.start)
         self.env.metrics.add(history.collect)
-        self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config, history)
+        self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config, lambda: self.image, history)
         self.replicas.watchers[OFFSETS_TOPIC] = self.groups.runtime.watch
         self.replicas.watchers[HISTORY_TOPIC] = history.runtime.watch
         self.dynamic_config.on_change(self.replicas.reconfigure)

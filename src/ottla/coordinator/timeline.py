@@ -9,7 +9,7 @@ taken back. Values are never changed in place: a new one takes the place of the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, TypeVar, cast
 
 K = TypeVar("K")
@@ -121,3 +121,56 @@ class TimelineDict(Generic[K, V]):
             self._now[key] = cast(V, value)
         if not before:
             del self._before[key]
+
+
+class WatchedDict(TimelineDict[K, V]):
+    """Tells what each change replaces by what, also when it is taken back: so that sums over it stay right."""
+
+    __slots__ = ("_changed",)
+
+    def __init__(self, timeline: Timeline, changed: Callable[[V | None, V | None], None]) -> None:
+        super().__init__(timeline)
+        self._changed = changed
+
+    def __setitem__(self, key: K, value: V) -> None:
+        before = self._now.get(key)
+        super().__setitem__(key, value)
+        self._changed(before, value)
+
+    def pop(self, key: K) -> V | None:
+        before = super().pop(key)
+        if before is not None:
+            self._changed(before, None)
+        return before
+
+    def take_back_newest(self, key: K) -> None:
+        before = self._now.get(key)
+        super().take_back_newest(key)
+        self._changed(before, self._now.get(key))
+
+
+class TimelineValue(Generic[V]):
+    """A single value that remembers what it was."""
+
+    __slots__ = ("_otherwise", "_table")
+
+    def __init__(self, timeline: Timeline, otherwise: V) -> None:
+        self._table: TimelineDict[None, V] = TimelineDict(timeline)
+        self._otherwise = otherwise
+
+    @property
+    def now(self) -> V:
+        value = self._table.get(None)
+        return self._otherwise if value is None else value
+
+    @property
+    def committed(self) -> V:
+        value = self._table.committed_get(None)
+        return self._otherwise if value is None else value
+
+    def set(self, value: V) -> None:
+        self._table[None] = value
+
+    @property
+    def is_settled(self) -> bool:
+        return self._table.is_settled

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.env.ports import BY_DEFAULT, Gate, KnowsPeer, SocketOptions
+from ottla.env.tcp import tune
 
 _log = logging.getLogger("ottla.net")
 _AT_ONCE: Final = 64  # connections accepted before others have the loop
@@ -155,7 +156,7 @@ class TcpNetwork:
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         transport, protocol = await asyncio.get_running_loop().create_connection(factory, host, port)
         if (sock := transport.get_extra_info("socket")) is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            tune(sock, transport.get_extra_info("peername")[0])
         return transport, protocol
 
 

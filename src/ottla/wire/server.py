@@ -15,6 +15,7 @@ from collections import deque
 from struct import Struct
 from typing import Any, Final, cast
 
+from ottla.env.tcp import tune
 from ottla.wire.buffers import Lent
 from ottla.wire.codec import MalformedRequest
 from ottla.wire.connection_settings import ConnectionSettings as ConnectionSettings
@@ -85,7 +86,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.host, self.peer = str(peer[0]), f"{peer[0]}:{peer[1]}"
         transport.set_write_buffer_limits(high=0)  # what the client does not take at once stays in its file
         if (sock := transport.get_extra_info("socket")) is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            tune(sock, self.host)
             if transport.get_extra_info("sslcontext") is None:
                 self._socket = socket.socket(sock.family, sock.type, sock.proto, sock.fileno())
         self._settings.connections[self] = None

@@ -25,7 +25,8 @@ OFFERED_BY_KAFKA = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
     13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
     23: (2, 4), 32: (1, 4), 33: (0, 2), 34: (1, 2), 35: (1, 5), 37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1),
-    45: (0, 1), 46: (0, 0), 47: (0, 0), 55: (0, 2), 57: (0, 2), 60: (0, 2), 64: (0, 0), 74: (0, 1), 75: (0, 0),
+    45: (0, 1), 46: (0, 0), 47: (0, 0), 55: (0, 2), 57: (0, 2), 60: (0, 2), 64: (0, 0), 68: (0, 1), 69: (0, 1),
+    74: (0, 1), 75: (0, 0),
 }  # fmt: skip
 
 EVERY_VERSION = [
@@ -44,6 +45,8 @@ EXPECTED = {
     asking.LEAVE_GROUP: {ErrorCode.not_coordinator, ErrorCode.unknown_member_id, ErrorCode.none},
     asking.DESCRIBE_GROUPS: {ErrorCode.not_coordinator, ErrorCode.group_id_not_found, ErrorCode.none},
     asking.DELETE_GROUPS: {ErrorCode.not_coordinator, ErrorCode.group_id_not_found},
+    asking.CONSUMER_GROUP_HEARTBEAT: {ErrorCode.not_coordinator, ErrorCode.group_id_not_found},
+    asking.CONSUMER_GROUP_DESCRIBE: {ErrorCode.not_coordinator, ErrorCode.group_id_not_found},
 }
 Question = dict[str, Any]
 
@@ -83,6 +86,13 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
             }  # fmt: skip
         case asking.DESCRIBE_GROUPS | asking.DELETE_GROUPS:
             return {"groups": ["nothing"], "include_authorized_operations": True, "groups_names": ["nothing"]}
+        case asking.CONSUMER_GROUP_HEARTBEAT:
+            return {
+                "group_id": "nothing", "member_id": "nobody", "member_epoch": 3, "topic_partitions": None,
+                "rebalance_timeout": timedelta(milliseconds=-1), "subscribed_topic_names": None,
+            }  # fmt: skip
+        case asking.CONSUMER_GROUP_DESCRIBE:
+            return {"group_ids": ["nothing"], "include_authorized_operations": True}
         case asking.LIST_GROUPS:
             return {"states_filter": [], "types_filter": []}
         case asking.OFFSET_COMMIT:

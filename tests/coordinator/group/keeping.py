@@ -14,6 +14,7 @@ from ottla.coordinator.group.offsets import Commit, Member
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime
 from ottla.env.timers import TimerWheel
+from ottla.metadata.image import EMPTY_IMAGE
 from ottla.model.config import BrokerConfig, broker_config, standalone
 from ottla.model.errors import ErrorCode
 from ottla.replica.partition import Partition
@@ -32,8 +33,11 @@ class Keeper:
         self.machine = machine
         self.partition = partition
         self.events: list[object] = []
+        self.image = EMPTY_IMAGE
         self.runtime: Runtime[GroupMachine] = Runtime(
-            env, TimerWheel(env.loop), lambda shard: GroupMachine(shard, env, lambda: settings, self.events.append)
+            env,
+            TimerWheel(env.loop),
+            lambda shard: GroupMachine(shard, env, lambda: settings, lambda: self.image, self.events.append),
         )
         self.runtime.watch(partition)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.coordinator.group.classic.given import Coordinator
+from tests.coordinator.group.consumer.given import Coordinator
 
 from ottla.coordinator.group.offsets import Commit, Member, Offsets, Wanted
 from ottla.coordinator.machine import Outcome, StoredRecord
@@ -29,7 +29,7 @@ class Register(RuleBasedStateMachine):
     def _load(self) -> None:
         owners = Coordinator()
         self.timeline: Timeline = owners.timeline
-        self.offsets = Offsets(self.timeline, owners.groups, lambda: 1000, lambda: 4096)
+        self.offsets = Offsets(self.timeline, owners.owners, lambda: 1000, lambda: 4096)
         for at, record in enumerate(self.log):
             self.timeline.offset = at
             self.offsets.replay(record, -1)

@@ -45,7 +45,7 @@ def _describe(context: Context, group_id: str) -> dict[str, Any]:
         return _row(DescribedGroup(group_id, ""), error.code)
     if group.exists or context.version < _KNOWS_ABSENCE:
         return _row(group, ErrorCode.none)
-    return _row(group, ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+    return _row(group, ErrorCode.group_id_not_found, group.why_absent)
 
 
 def _row(group: DescribedGroup, code: ErrorCode, message: str | None = None) -> dict[str, Any]:

@@ -6,11 +6,15 @@ Versions: 1 and 2 say nothing new, 3 is flexible, 4 tells states and can ask for
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from ottla.broker.context import Api, Context
 from ottla.coordinator.group.classic.requests import ListedGroup
+from ottla.coordinator.group.consumer.group import TYPE as CONSUMER_TYPE
+from ottla.coordinator.group.machine import GroupMachine
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 
@@ -23,13 +27,12 @@ def handle(context: Context, request: Any) -> Any:
     states = request.states_filter if context.version >= _HAS_STATES else ()
     types = {kind.lower() for kind in request.types_filter} if context.version >= _HAS_TYPES else set()
     groups: list[ListedGroup] = []
-    if not types or _CLASSIC in types:
-        for shard in context.node.groups.runtime.active:
-            try:
-                groups += shard.read(lambda machine: machine.classic.list(states))
-            except KafkaError as error:
-                if error.code is not ErrorCode.not_coordinator:
-                    return context.respond(throttle_time=timedelta(0), error_code=error.code, groups=[])
+    for shard in context.node.groups.runtime.active:
+        try:
+            groups += shard.read(partial(_list, states, types))
+        except KafkaError as error:
+            if error.code is not ErrorCode.not_coordinator:
+                return context.respond(throttle_time=timedelta(0), error_code=error.code, groups=[])
     if not context.allowed(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         groups = [group for group in groups if context.allowed(Operation.DESCRIBE, Resource.GROUP, group.group_id)]
     rows = [
@@ -37,11 +40,20 @@ def handle(context: Context, request: Any) -> Any:
             "group_id": group.group_id,
             "protocol_type": group.protocol_type,
             "group_state": group.state,
-            "group_type": _CLASSIC,
+            "group_type": group.type,
         }
         for group in groups
     ]
     return context.respond(throttle_time=timedelta(0), error_code=ErrorCode.none, groups=rows)
+
+
+def _list(states: Collection[str], types: Collection[str], machine: GroupMachine) -> list[ListedGroup]:
+    groups: list[ListedGroup] = []
+    if not types or _CLASSIC in types:
+        groups += machine.classic.list(states)
+    if not types or CONSUMER_TYPE in types:
+        groups += machine.consumer.list(states)
+    return groups
 
 
 API: Final = Api(16, "ListGroups", oldest=0, newest=5, handle=handle)

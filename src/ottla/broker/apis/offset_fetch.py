@@ -23,6 +23,7 @@ from ottla.security.authorizer import Operation, Resource
 _ERROR_OF_GROUP: Final = 2
 _STABLE: Final = 7
 _MANY_GROUPS: Final = 8
+_BY_MEMBER: Final = 9
 _BY_ID: Final = 10
 _Answer = dict[str, Any]
 
@@ -87,6 +88,13 @@ class _Question:
         return {"group_id": self._group.group_id, "error_code": code, "topics": topics}
 
     def answer(self, machine: GroupMachine, *, stable: bool) -> _Answer:
+        if self._context.version >= _BY_MEMBER:
+            group = self._group
+            code = machine.owners.check_fetch(
+                group.group_id, group.member_id, group.member_epoch, committed_only=not stable
+            )
+            if code is not ErrorCode.none:
+                return self.refuse(code)
         topics = self._all(machine, stable) if self._group.topics is None else self._some(machine, stable)
         return {"group_id": self._group.group_id, "error_code": ErrorCode.none, "topics": topics}
 

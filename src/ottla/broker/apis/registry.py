@@ -9,6 +9,8 @@ from ottla.broker.apis import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -85,4 +87,6 @@ ALL: Final[tuple[Api, ...]] = (
     describe_topic_partitions.API,
     get_telemetry_subscriptions.API,
     push_telemetry.API,
+    consumer_group_heartbeat.API,
+    consumer_group_describe.API,
 )

@@ -52,6 +52,12 @@ class Fetched(NamedTuple):
     code: ErrorCode = _NONE
 
 
+PartitionCheck = Callable[[UUID | None, int], ErrorCode]
+"""Whether a member may commit for a partition of a topic."""
+CommitCheck = ErrorCode | PartitionCheck
+"""What is to be said to all of a commit, or what is to be asked about each partition: one error is everyone's."""
+
+
 class OwnerOfOffsets(Protocol):
     """A group, as its offsets see it."""
 
@@ -65,10 +71,10 @@ class Owners(Protocol):
     def get(self, group_id: str) -> OwnerOfOffsets | None: ...
     def ids(self) -> list[str]: ...
     def ensure(self, group_id: str) -> object: ...
-    def check_commit(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode: ...
+    def check_commit(self, member: Member, version: int) -> CommitCheck: ...
     def heard(self, group_id: str, member_id: str) -> None: ...
     def check_offset_delete(self, group_id: str) -> ErrorCode: ...
-    def deletion_if_empty(self, group_id: str) -> list[StoredRecord]: ...
+    def deletion_if_empty(self, group_id: str) -> Sequence[StoredRecord]: ...
 
 
 class Offsets:
@@ -92,9 +98,9 @@ class Offsets:
         self, member: Member, commits: Iterable[Commit], version: int, retention_ms: int | None = None
     ) -> Outcome[ErrorCode | list[ErrorCode]]:
         """An error for all, or what became of each."""
-        code = self._check(member, version)
-        if code is not _NONE:
-            return Outcome(code)
+        check = self._check(member, version)
+        if isinstance(check, ErrorCode) and check is not _NONE:
+            return Outcome(check)
         self._owners.heard(member.group, member.id)
         now_ms, longest = self._now_ms(), self._longest_metadata()
         expire_ms = NO_TIMESTAMP if retention_ms is None else min(now_ms + retention_ms, _FOR_EVER)
@@ -104,17 +110,19 @@ class Offsets:
             if metadata is not None and _is_longer(metadata, longest):
                 codes.append(ErrorCode.offset_metadata_too_large)
                 continue
+            if not isinstance(check, ErrorCode) and (code := check(topic_id, partition)) is not _NONE:
+                return Outcome(code)
             codes.append(_NONE)
             committed = CommittedOffset(offset, epoch, metadata or "", now_ms, expire_ms, topic_id)
             records.append(commit_record(OffsetKey(member.group, topic, partition), committed))
         return Outcome(codes, records)
 
-    def _check(self, member: Member, version: int) -> ErrorCode:
+    def _check(self, member: Member, version: int) -> CommitCheck:
         if self._owners.get(member.group) is None:
             if member.generation < 0:  # of an administrator, or of a consumer that takes its partitions itself
                 return _NONE
             return ErrorCode.group_id_not_found if version >= _GROUP_MUST_EXIST else ErrorCode.illegal_generation
-        return self._owners.check_commit(member.group, member.id, member.instance_id, member.generation)
+        return self._owners.check_commit(member, version)
 
     # -- fetching
 

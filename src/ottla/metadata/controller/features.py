@@ -8,20 +8,26 @@ from ottla.metadata.records.base import MetadataRecord
 from ottla.metadata.records.feature_level_record import FeatureLevelRecord
 
 KRAFT_VERSION: Final = "kraft.version"
+GROUP_VERSION: Final = "group.version"
 LATEST_METADATA_VERSION: Final = 30  # 4.3-IV0
+_CONSUMER_GROUPS_FROM: Final = 22  # 4.0-IV0: clusters of before start without
 
 SUPPORTED: Final[dict[str, VersionRange]] = {
     # Clusters before 3.3-IV3 write records that nobody reads any more; Kafka 4 starts there too.
     METADATA_VERSION: VersionRange(7, LATEST_METADATA_VERSION),
-    # 1 is dynamic voters (KIP-853). What is missing (group, transaction, share, streams, eligible.leader.replicas)
-    # is not implemented: a level that is finalised makes clients and brokers count on it.
+    # 1 is dynamic voters (KIP-853). What is missing (transaction, share, streams, eligible.leader.replicas) is not
+    # implemented: a level that is finalised makes clients and brokers count on it.
     KRAFT_VERSION: VersionRange(0, 0),
+    GROUP_VERSION: VersionRange(0, 1),  # 1 is the consumer protocol (KIP-848)
 }
 
 
 def bootstrap_records(metadata_version: int = LATEST_METADATA_VERSION) -> tuple[MetadataRecord, ...]:
     """What `storage format` puts into bootstrap.checkpoint: the first records of a new cluster."""
-    return (FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version),)
+    records = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version)]
+    if metadata_version >= _CONSUMER_GROUPS_FROM:
+        records.append(FeatureLevelRecord(name=GROUP_VERSION, feature_level=1))
+    return tuple(records)
 
 
 def activation_records(

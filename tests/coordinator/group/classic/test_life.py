@@ -423,7 +423,7 @@ def test_groups_are_listed_by_state() -> None:
 
 def test_a_group_is_described() -> None:
     coordinator = Coordinator()
-    assert coordinator.groups.describe(GROUP) == (GROUP, "Dead", "", "", (), False)
+    assert coordinator.groups.describe(GROUP)[:6] == (GROUP, "Dead", "", "", (), False)
     (member,) = coordinator.stable()
     described = coordinator.groups.describe(GROUP)
     assert described[:4] == (GROUP, "Stable", "consumer", "range")

@@ -214,7 +214,7 @@ STORIES: Final[list[Story]] = [
     scaled_down, other_topics, more_partitions, one_slow_to_rejoin, more_members_than_partitions,
 ]  # fmt: skip
 
-MAY_COME_ALONG: Final = {
+MAY_COME_ALONG: Final[dict[Story, set[Kind]]] = {
     too_long_without_poll_in_a_rebalance: {Kind.SCALED_UP, Kind.SLOW_REJOIN},
     same_instance_id_twice: {Kind.STATIC_RESTART},
 }

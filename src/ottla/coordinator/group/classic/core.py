@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.events import Event, EventSink
+from ottla.coordinator.group.neighbours import NOBODY, Neighbours
 from ottla.coordinator.machine import Outcome, Timers
 from ottla.coordinator.timeline import Timeline, TimelineDict
 
@@ -44,6 +45,7 @@ class Core:
         self.groups: TimelineDict[str, ClassicGroup] = TimelineDict(timeline)
         """A group is in it from the record on that says so; what it is doing is not in records but in the group."""
         self.newborn: dict[str, ClassicGroup] = {}  # between the decision to make one and the replay of its record
+        self.neighbours: Neighbours = NOBODY
         self.timers = around.timers
         self.now_ms = around.now_ms
         self.new_id = around.new_id

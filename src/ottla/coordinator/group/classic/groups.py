@@ -13,9 +13,10 @@ from ottla.coordinator.group.classic.records import group_of, read_group, tombst
 from ottla.coordinator.group.classic.requests import DescribedGroup, JoinAnswer, ListedGroup, SyncAnswer
 from ottla.coordinator.group.classic.sync import Sync
 from ottla.coordinator.group.events import Cause, GroupDeleted, GroupLoaded, MemberFenced
+from ottla.coordinator.group.neighbours import Neighbours
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.timeline import Timeline
-from ottla.model.errors import ErrorCode
+from ottla.model.errors import ErrorCode, KafkaError
 
 
 class ClassicGroups:
@@ -27,15 +28,36 @@ class ClassicGroups:
         self.sync = Sync(self._core, self._rebalance)
         self.leave = Leave(self._core, self._rebalance)
 
+    # -- groups of the other kind
+
+    def live_beside(self, neighbours: Neighbours) -> None:
+        self._core.neighbours = neighbours
+
+    def has(self, group_id: str) -> bool:
+        return group_id in self._core.groups
+
+    def make_room(self, group_id: str) -> list[StoredRecord]:
+        group = self._core.groups.get(group_id)
+        if group is None:
+            return []
+        if not group.is_empty:
+            raise KafkaError(
+                ErrorCode.group_id_not_found,
+                f"Cannot upgrade classic group {group_id} to consumer group because online upgrade is disabled.",
+            )
+        return [tombstone(group_id)]
+
+    def gave_way(self, group_id: str) -> None:
+        """One that existed only for its offsets: these may be read from the log before the group is."""
+        self._core.groups.pop(group_id)
+
     # -- its life
 
     def replay(self, record: StoredRecord) -> None:
         """While it is active its groups are already what their records say; only that they exist is taken from them."""
         group_id = group_of(record.key)
         if record.value is None:
-            gone = self._core.groups.pop(group_id)
-            if gone is not None and not self._is_loading:
-                self._core.note(GroupDeleted, gone)
+            self._core.groups.pop(group_id)
             return
         group = self.ensure(group_id)
         if self._is_loading:
@@ -133,18 +155,25 @@ class ClassicGroups:
 
     def deletion(self, group_id: str) -> StoredRecord:
         """Of a group that may be deleted, after its offsets."""
+        group = self._core.groups.get(group_id)
+        if group is not None:
+            self._core.note(GroupDeleted, group)
         return tombstone(group_id)
 
     def deletion_if_empty(self, group_id: str) -> list[StoredRecord]:
         """When its last offset has expired."""
         group = self._core.groups.get(group_id)
-        return [tombstone(group_id)] if group is not None and group.is_empty else []
+        return [self.deletion(group_id)] if group is not None and group.is_empty else []
 
     # -- for those who look
 
     def describe(self, group_id: str) -> DescribedGroup:
         group = self._core.groups.committed_get(group_id)
-        return DescribedGroup(group_id, DEAD, exists=False) if group is None else group.described()
+        if group is not None:
+            return group.described()
+        is_other = self._core.neighbours.has(group_id)
+        why = f"Group {group_id} is not a classic group." if is_other else f"Group {group_id} not found."
+        return DescribedGroup(group_id, DEAD, exists=False, why_absent=why)
 
     def list(self, states: Collection[str] = ()) -> Sequence[ListedGroup]:
         """States as people write them, in any case."""

@@ -34,10 +34,15 @@ class Join:
         if request.member_id != NO_MEMBER_ID:
             answer(JoinAnswer(ErrorCode.unknown_member_id, request.member_id))
             return DONE
+        try:
+            room = self._core.neighbours.make_room(request.group_id)
+        except KafkaError as error:
+            answer(JoinAnswer(error.code, request.member_id))
+            return DONE
         group = ClassicGroup(request.group_id, self._core.now_ms())
         self._core.newborn[group.id] = group
         self._join(group, request, answer)  # needs no record: the first rebalance is yet to come
-        return Outcome(None, [group_record(group.id, group.stored_new())])
+        return Outcome(None, [*room, group_record(group.id, group.stored_new())])
 
     def _join(self, group: ClassicGroup, request: JoinRequest, answer: JoinCallback) -> Outcome[None]:
         member_id = request.member_id

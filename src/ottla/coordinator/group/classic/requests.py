@@ -104,12 +104,14 @@ class DescribedGroup(NamedTuple):
     protocol: str = ""
     members: Sequence[DescribedMember] = ()
     exists: bool = True
+    why_absent: str | None = None
 
 
 class ListedGroup(NamedTuple):
     group_id: str
     protocol_type: str
     state: str
+    type: str = "classic"
 
 
 JoinCallback = Callable[[JoinAnswer], None]

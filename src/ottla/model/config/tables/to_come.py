@@ -8,9 +8,7 @@ marked as being about the JVM.
 from typing import Final
 
 TO_COME: Final[dict[str, tuple[str, ...]]] = {
-    "groups": (
-        "group.", "offsets.", "consumer.",
-    ),
+    "groups": ("group.", "offsets."),
     "streams groups": ("group.streams.", "streams."),
     "share groups": ("group.share.", "share."),
     "transactions": (
