@@ -99,6 +99,7 @@ class Chronicle:
         self._seen_topics: dict[str, int] = {}
         self._assignor: str | None = None
         self._taken_over: int | None = None
+        self._contact: Contact | None = None  # of the event that is being taken
 
     # -- from and to what is stored
 
@@ -139,9 +140,11 @@ class Chronicle:
 
     # -- events
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event, contact: Contact | None = None) -> None:
+        """With the contact, as it was then, of the member that it is about."""
         handler = _HANDLERS.get(type(event))
         if handler is not None:
+            self._contact = contact
             handler(self, event)
 
     def contact_changed(self, contact: Contact) -> None:
@@ -157,7 +160,7 @@ class Chronicle:
 
     def _member_joined(self, event: told.MemberJoined) -> None:
         who = Who(event.member_id, event.client_id, event.client_host.removeprefix("/"), event.instance_id)
-        contact = self._contacts.renew(self.group_id, event.member_id)
+        contact = self._contact or self._contacts.renew(self.group_id, event.member_id)
         self._members[event.member_id] = _Member(
             who, contact, event.at_ms, event.session_timeout_ms, event.rebalance_timeout_ms, event.subscription
         )
@@ -214,8 +217,7 @@ class Chronicle:
         reason: str | None = None,
     ) -> None:
         member = self._members.pop(member_id, None)
-        contact = self._contacts.add(self.group_id, member_id)
-        contact.gone_ms = at
+        contact = self._contact or self._contacts.gone(self.group_id, member_id, at)
         evidence = Evidence(partitions=count_of(self._owned.get(member_id, NOTHING)), taken_over=self._taken_over)
         if member is None:
             who = Who(member_id, client, "", instance)
@@ -238,7 +240,7 @@ class Chronicle:
 
     def _static_replaced(self, event: told.StaticMemberReplaced) -> None:
         old = self._members.pop(event.old_member_id, None)
-        contact = self._contacts.add(self.group_id, event.member_id)
+        contact = self._contact or self._contacts.add(self.group_id, event.member_id)
         who = Who(event.member_id, instance=event.instance_id)
         evidence = Evidence(taken_over=self._taken_over)
         if old is not None:
@@ -256,8 +258,7 @@ class Chronicle:
         )  # fmt: skip
         if event.old_member_id in self._owned:
             self._owned[event.member_id] = self._owned.pop(event.old_member_id)
-        former = self._contacts.add(self.group_id, event.old_member_id)
-        former.gone_ms = event.at_ms
+        former = self._contacts.gone(self.group_id, event.old_member_id, event.at_ms)
         _look(change, former)
         self._remember(former, change, self._changed(change) if event.rebalances else self._incident(change))
 

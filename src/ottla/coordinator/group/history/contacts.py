@@ -68,6 +68,13 @@ class Contacts:
             self._attach(contact, former.connection)
         return contact
 
+    def gone(self, group_id: str, member_id: str, at_ms: int) -> Contact:
+        """It is no member any more: what it says from now on, it says as a stranger."""
+        contact = self.add(group_id, member_id)
+        if contact.gone_ms is None:
+            contact.gone_ms = at_ms
+        return contact
+
     def get(self, group_id: str, member_id: str) -> Contact | None:
         return self._all.get((group_id, member_id))
 

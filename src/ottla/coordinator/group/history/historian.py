@@ -9,9 +9,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
-from ottla.coordinator.group.events import Event, GroupDeleted, GroupLoaded, MemberJoined, StaticMemberReplaced
+from ottla.coordinator.group.events import (
+    Event,
+    GroupDeleted,
+    GroupLoaded,
+    MemberExpired,
+    MemberJoined,
+    MemberLeft,
+    RevocationMissed,
+    StaticMemberReplaced,
+)
 from ottla.coordinator.group.history.chronicle import Chronicle, RemovedByAnother, Topics
 from ottla.coordinator.group.history.coding import Unreadable, all_keys, decode, encode, entry_key, roll_key
 from ottla.coordinator.group.history.contacts import Connection, Contact, Contacts
@@ -19,6 +28,12 @@ from ottla.coordinator.group.history.entries import End, Rebalance, Roll
 from ottla.coordinator.machine import StoredRecord
 
 _NOTED: Final = 100_000  # events that nobody has thought about yet: the oldest are forgotten if there are more
+
+
+class _Noted(NamedTuple):
+    event: Event
+    contact: Contact | None
+    """Of the member that it is about, as it was then."""
 
 
 class Readiness(Enum):
@@ -36,7 +51,7 @@ class Historian:
         self._now_ms = now_ms
         self._topics = topics
         self._on_end = on_end
-        self._noted: deque[Event] = deque(maxlen=_NOTED)
+        self._noted: deque[_Noted] = deque(maxlen=_NOTED)
         self._contacts = Contacts(now_ms, self._contact_changed)
         self._chronicles: dict[str, Chronicle] = {}
         self._rolls: dict[str, bytes] = {}  # from the log, of groups that nothing has been heard of since
@@ -45,9 +60,15 @@ class Historian:
     # -- what happens
 
     def note(self, event: Event) -> None:
-        self._noted.append(event)
+        """What is known of a member is taken down now: a moment later it may be there again, under the same id."""
+        contact = None
         if isinstance(event, MemberJoined | StaticMemberReplaced):
-            self._contacts.add(event.group_id, event.member_id)
+            contact = self._contacts.renew(event.group_id, event.member_id)
+        elif isinstance(event, MemberLeft | MemberExpired | RevocationMissed):
+            if event.group_id in self._rolls:
+                self._of(event.group_id)
+            contact = self._contacts.gone(event.group_id, event.member_id, event.at_ms)
+        self._noted.append(_Noted(event, contact))
 
     def heard(self, group_id: str, member_id: str, connection: Connection) -> None:
         if self._contacts.heard(group_id, member_id, connection) is None and group_id in self._rolls:
@@ -62,7 +83,7 @@ class Historian:
         """Somebody said that this member leaves: perhaps it was not itself."""
         contact = self._contacts.get(group_id, member_id)
         if contact is not None and contact.connection is not None and contact.connection is not connection:
-            self._noted.append(RemovedByAnother(self._now_ms(), group_id, -1, member_id))
+            self._noted.append(_Noted(RemovedByAnother(self._now_ms(), group_id, -1, member_id), contact))
 
     def lost(self, connection: Connection, end: End) -> None:
         self._contacts.lost(connection, end)
@@ -84,17 +105,17 @@ class Historian:
     ) -> Iterator[tuple[str, list[StoredRecord]]]:
         """Piece by piece, groups with what is to be written of them; what cannot be done yet is kept for later."""
         noted, self._noted = self._noted, deque(maxlen=_NOTED)
-        held: list[Event] = []
+        held: list[_Noted] = []
         while noted:
-            event = noted.popleft()
+            event, contact = piece = noted.popleft()
             group_id = event.group_id
             if readiness(group_id) is Readiness.LOADING:
-                held.append(event)
+                held.append(piece)
             elif isinstance(event, GroupDeleted):
                 yield group_id, self._deleted(group_id)
             elif not isinstance(event, GroupLoaded) or self._is_known(group_id):
                 # of one that was only loaded nothing was remembered, and nothing has happened yet
-                self._of(group_id).take(event)
+                self._of(group_id).take(event, contact)
                 self._to_write[group_id] = None
                 yield group_id, []
         self._noted.extendleft(reversed(held))
