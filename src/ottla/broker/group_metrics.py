@@ -22,12 +22,12 @@ SECONDS: Final = Family(
 )
 COMPLETED_CLASSIC: Final = Family(
     "kafka_server_group_coordinator_metrics_group_completed_rebalance_count",
-    Kind.COUNTER,
+    Kind.GAUGE,
     "Rebalances of classic groups that were completed.",
 )
 COMPLETED_CONSUMER: Final = Family(
     "kafka_server_group_coordinator_metrics_consumer_group_rebalance_count",
-    Kind.COUNTER,
+    Kind.GAUGE,
     "Rebalances of consumer groups.",
 )
 _PROTOCOLS: Final = ("classic", "consumer")

@@ -13,7 +13,8 @@ from ottla.cli.admin.group_lag import Progress
 from ottla.cli.output import count
 from ottla.cli.times import iso
 from ottla.coordinator.group.history.entries import Change, Entry, Incident, Outcome, Rebalance
-from ottla.coordinator.group.history.findings import TROUBLE, Finding, findings
+from ottla.coordinator.group.history.finding import TROUBLE, Finding
+from ottla.coordinator.group.history.findings import findings
 from ottla.coordinator.group.history.names import Names
 from ottla.coordinator.group.history.words import clock, happened, listed, seconds, times
 
@@ -78,8 +79,7 @@ class Report:
 
     def _told(self, number: int, finding: Finding, width: int) -> Iterator[str]:
         colour = "yellow" if finding.kind in TROUBLE else None
-        summary = f"{finding.summary[0].upper()}{finding.summary[1:]}."
-        yield from _wrapped(summary, width, first=f"{number}. ", rest="   ", colour=colour, bold=True)
+        yield from _wrapped(f"{finding.summary}.", width, first=f"{number}. ", rest="   ", colour=colour, bold=True)
         for clue in finding.evidence:
             yield from _wrapped(clue, width, first="   - ", rest="     ")
         for advice in finding.advice:
@@ -112,10 +112,13 @@ class Report:
     def _moved(self, entry: Rebalance) -> str:
         if not entry.moved:
             return "nothing moved"
-        by_way: dict[tuple[str | None, str | None], list[str]] = {}
+        by_way: dict[tuple[str, str | None, str | None], list[str]] = {}
         for move in entry.moves:
-            by_way.setdefault((move.source, move.target), []).append(f"{move.topic}-{move.partition}")
-        ways = [f"{listed(places)} {self._way(*way)}" for way, places in list(by_way.items())[:_MOVES]]
+            by_way.setdefault((move.topic, move.source, move.target), []).append(str(move.partition))
+        ways = [
+            f"{topic} {listed(numbers)} {self._way(source, target)}"
+            for (topic, source, target), numbers in list(by_way.items())[:_MOVES]
+        ]
         return f"{entry.moved} of {entry.partitions} partitions moved: {'; '.join(ways)}"
 
     def _way(self, source: str | None, target: str | None) -> str:

@@ -16,7 +16,8 @@ from ottla.coordinator.group.events import Topic
 from ottla.coordinator.group.history.chronicle import Topics
 from ottla.coordinator.group.history.coding import decode
 from ottla.coordinator.group.history.entries import End, Entry, Roll
-from ottla.coordinator.group.history.findings import Finding, Kind, findings
+from ottla.coordinator.group.history.finding import Finding, Kind
+from ottla.coordinator.group.history.findings import findings
 from ottla.coordinator.group.history.historian import Historian
 from ottla.model.errors import ErrorCode
 

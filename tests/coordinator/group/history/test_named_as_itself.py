@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from tests.coordinator.group.history.given import SESSION_MS, Client, World
 
-from ottla.coordinator.group.history.findings import TROUBLE, Finding, Kind
+from ottla.coordinator.group.history.finding import TROUBLE, Finding, Kind
 
 REPETITIONS: Final = 25
 Story = Callable[[World], tuple[set[Kind], list[Client]]]

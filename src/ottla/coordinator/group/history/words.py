@@ -36,13 +36,11 @@ def seconds(ms: float) -> str:
     """A span, as exact as is useful."""
     if ms < 1000:
         return f"{ms:.0f} ms"
-    if ms < 10_000:
-        return f"{ms / 1000:.1f} s"
-    if ms < 120_000:
-        return f"{ms / 1000:.0f} s"
-    if ms < 7_200_000:
-        return f"{ms / 60_000:.0f} min"
-    return f"{ms / 3_600_000:.0f} h"
+    for unit_ms, most, unit in ((1000, 120, "s"), (60_000, 60, "min"), (3_600_000, 48, "h"), (86_400_000, 0, "days")):
+        count = ms / unit_ms
+        if count < most or not most:
+            return f"{count:.0f} {unit}" if count >= 10 else f"{count:.1f}".removesuffix(".0") + f" {unit}"
+    raise AssertionError
 
 
 def happened(change: Change, called: str | None = None) -> str:
