@@ -1,4 +1,4 @@
-"""The load generator: load.c, built with gcc over the librdkafka that the confluent-kafka wheel brings."""
+"""The load generators, built with gcc: load.c over the librdkafka inside the confluent-kafka wheel, replay.c alone."""
 
 from __future__ import annotations
 
@@ -31,20 +31,30 @@ def librdkafka() -> Path:
 
 
 def build() -> Path:
-    """The compiled generator, kept in the user's cache folder under a name made of what went into it."""
-    source, library = Path(__file__).with_name("load.c"), librdkafka()
-    digest = hashlib.sha256(source.read_bytes() + str(library).encode()).hexdigest()[:16]
+    """The compiled generator that is a Kafka client."""
+    library = librdkafka()
+    return _compiled("load", str(library), f"-Wl,-rpath,{library.parent}", "-lpthread")
+
+
+def build_replay() -> Path:
+    """The compiled generator that sends what was prepared."""
+    return _compiled("replay")
+
+
+def _compiled(name: str, *options: str) -> Path:
+    """Kept in the user's cache folder under a name made of what went into it."""
+    source = Path(__file__).with_name(f"{name}.c")
+    digest = hashlib.sha256(source.read_bytes() + "".join(options).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ottla" / "bench"
-    program = cache / f"load-{digest}"
+    program = cache / f"{name}-{digest}"
     if program.exists():
         return program
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
-        raise LoadError("the benches compile their load generator: install gcc")
+        raise LoadError("the benches compile their load generators: install gcc")
     cache.mkdir(parents=True, exist_ok=True)
     staging = program.with_suffix(f".{os.getpid()}")
-    command = [compiler, "-O2", "-Wall", "-Wextra", "-o", str(staging), str(source), str(library)]
-    command += [f"-Wl,-rpath,{library.parent}", "-lpthread"]
+    command = [compiler, "-O2", "-Wall", "-Wextra", "-o", str(staging), str(source), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LoadError(f"{source.name} did not compile:\n{done.stderr}")
@@ -53,7 +63,19 @@ def build() -> Path:
 
 
 def spawn(mode: str, bootstrap: str, **arguments: str | int) -> subprocess.Popen[str]:
-    command = [str(build()), mode, f"brokers={bootstrap}", *(f"{name}={value}" for name, value in arguments.items())]
+    return _spawn([str(build()), mode, f"brokers={bootstrap}", *_pairs(arguments)])
+
+
+def replay(**arguments: str | int) -> Figures:
+    """Runs replay.c to its end; the figures that it printed."""
+    return collect(_spawn([str(build_replay()), *_pairs(arguments)]))
+
+
+def _pairs(arguments: dict[str, str | int]) -> list[str]:
+    return [f"{name}={value}" for name, value in arguments.items()]
+
+
+def _spawn(command: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.apis.asking import INIT_PRODUCER_ID, PRODUCE, ask, create, metadata, topic_to_create
+from tests.broker.apis import test_fetch
+from tests.broker.apis.altering import SET, TOPIC, change, changed
+from tests.broker.apis.asking import (
+    GET_TELEMETRY_SUBSCRIPTIONS,
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    PUSH_TELEMETRY,
+    ask,
+    create,
+    metadata,
+    topic_to_create,
+)
 
 from ottla.model.errors import ErrorCode
 from ottla.record.builder import build_batch
@@ -134,6 +145,62 @@ def test_transaction_max_timeout_ms_bounds_what_producers_ask_for(
     with running_node(tmp_path, transaction_max_timeout_ms=limit_ms) as node:
         answer = ask(node.address, INIT_PRODUCER_ID, 4, transactional_id="t", transaction_timeout=timedelta(seconds=60))
 
+    assert answer.error_code is code
+
+
+@pytest.mark.parametrize(("limit", "batches"), [(1024, 1), (57_671_680, 5)])
+def test_fetch_max_bytes_bounds_every_answer(tmp_path: Path, limit: int, batches: int) -> None:
+    """Whatever a client asks for, but for the first batch."""
+    with running_node(tmp_path, fetch_max_bytes=limit) as node:
+        create(node.address, topic_to_create("t"))
+        for _ in range(5):
+            test_fetch.produce(node.address, "t", 0, test_fetch.a_batch(900))
+        (row,) = test_fetch.fetch(node.address, "t", max_bytes=1 << 30)
+
+    assert test_fetch.whole_batches(row) == batches
+
+
+@pytest.mark.parametrize(("limit_ms", "code"), [(30_000, ErrorCode.none), (0, ErrorCode.request_timed_out)])
+def test_request_timeout_ms_is_how_long_the_controller_may_take(tmp_path: Path, limit_ms: int, code: ErrorCode) -> None:
+    with running_node(tmp_path, request_timeout_ms=limit_ms) as node:
+        create(node.address, topic_to_create("t"))
+        ((found, _),) = change(node.address, changed(TOPIC, "t", ("retention.ms", SET, "5000")))
+
+    assert found is code
+
+
+@pytest.mark.parametrize(
+    ("configs", "shift_ms", "code"),
+    [
+        ({}, -10_000, ErrorCode.none),
+        ({"message.timestamp.before.max.ms": "9000"}, -10_000, ErrorCode.invalid_timestamp),
+        ({}, 600_000, ErrorCode.none),
+        ({"message.timestamp.after.max.ms": "500000"}, 600_000, ErrorCode.invalid_timestamp),
+        ({}, 7_200_000, ErrorCode.invalid_timestamp),
+        ({"message.timestamp.after.max.ms": "9000000"}, 7_200_000, ErrorCode.none),
+    ],
+)
+def test_timestamps_too_far_from_now_are_refused(
+    tmp_path: Path, configs: dict[str, str], shift_ms: int, code: ErrorCode
+) -> None:
+    batch = build_batch([Record(None, b"x", int(time.time() * 1000) + shift_ms)])
+    with running_node(tmp_path) as node:
+        create(node.address, topic_to_create("t", configs=configs))
+        answer = test_fetch.produce(node.address, "t", 0, batch)
+
+    assert answer.responses[0].partition_responses[0].error_code is code
+
+
+@pytest.mark.parametrize(("limit", "code"), [(1 << 20, ErrorCode.invalid_record), (10, ErrorCode.telemetry_too_large)])
+def test_telemetry_max_bytes_bounds_what_a_client_pushes(tmp_path: Path, limit: int, code: ErrorCode) -> None:
+    with running_node(tmp_path, ottla_metrics_listener="127.0.0.1:0", telemetry_max_bytes=limit) as node:
+        told = ask(node.address, GET_TELEMETRY_SUBSCRIPTIONS, 0, client_instance_id=None)
+        answer = ask(
+            node.address, PUSH_TELEMETRY, 0, client_instance_id=told.client_instance_id,
+            subscription_id=told.subscription_id, terminating=False, compression_type=0, metrics=b"no metrics at all",
+        )  # fmt: skip
+
+    assert told.telemetry_max_bytes == limit
     assert answer.error_code is code
 
 

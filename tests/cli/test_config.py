@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from tests.cli.command import Run, new_topic_name, run_ottla
 
-from ottla.cli.config.change import may_be_secret
+from ottla.cli.secrets import may_be_secret
 
 
 def got(run: Run, *args: str) -> dict[str, dict[str, Any]]:
@@ -57,6 +58,7 @@ def test_a_brokers_configs_tell_what_they_override(anywhere: Run) -> None:
         (["broker", "7"], 1, "there is no broker 7; there are 1"),
         (["broker", "one"], 2, "'one' is not a broker: a number is needed, or default for all brokers"),
         (["server", "1"], 2, "'server' is not one of 'topic', 'broker'"),
+        (["brokr", "1"], 2, "did you mean broker?"),
     ],
 )
 def test_what_is_not_there_is_told(anywhere: Run, topic: str, args: list[str], code: int, complaint: str) -> None:
@@ -69,8 +71,8 @@ def test_a_topics_configs_are_set_and_unset(anywhere: Run, topic: str) -> None:
     assert (done.returncode, done.stderr.splitlines()) == (
         0,
         [
-            f"Changed topic {topic}: retention.ms was 3600000 (topic), is 172800000",
-            f"Changed topic {topic}: segment.bytes was 1073741824 (default), is 67108864",
+            f"Changed topic {topic}: retention.ms was 3600000 (topic), is 172800000 (topic)",
+            f"Changed topic {topic}: segment.bytes was 1073741824 (default), is 67108864 (topic)",
         ],
     )
     assert own(anywhere, topic) == {"retention.ms": "172800000", "segment.bytes": "67108864"}
@@ -80,8 +82,33 @@ def test_a_topics_configs_are_set_and_unset(anywhere: Run, topic: str) -> None:
     assert own(anywhere, topic) == {}
 
 
+def test_what_holds_after_a_change_is_asked_for_not_guessed(anywhere: Run, topic: str) -> None:
+    """What lies under the value that was in force is not what holds then, if that value was not the topic's own."""
+    try:
+        assert anywhere("config", "set", "broker", "default", "log.segment.bytes=2MiB").returncode == 0
+        for args in (("--check",), ()):
+            undone = anywhere("config", "unset", "topic", topic, "segment.bytes", *args)
+            assert undone.stderr == f"Nothing to change for topic {topic}: segment.bytes is 2097152 (all brokers)\n"
+        anywhere("config", "set", "topic", topic, "segment.bytes=3MiB")
+        for args in (("--check",), ()):
+            (row,) = json.loads(
+                anywhere("config", "unset", "topic", topic, "segment.bytes", "-O", "json", *args).stdout
+            )
+            assert (row["was"], row["was_from"]) == ("3145728", "topic")
+            assert (row["is"], row["is_from"]) == ("2097152", "all brokers")
+            assert row["changed"] is (not args)
+    finally:
+        undone = anywhere("config", "unset", "broker", "default", "log.segment.bytes")
+    assert undone.stderr == (
+        "Changed all brokers: log.segment.bytes was 2097152 (all brokers), is not set here\n"
+    )  # fmt: skip
+
+
 def test_lists_grow_and_shrink(anywhere: Run, topic: str) -> None:
-    assert anywhere("config", "set", "topic", topic, "cleanup.policy=compact", "--append").returncode == 0
+    for check in (("--check",), ()):
+        done = anywhere("config", "set", "topic", topic, "cleanup.policy=compact", "--append", *check)
+        assert "cleanup.policy was delete (" in done.stderr
+        assert f"{'would be' if check else 'is'} delete,compact (topic)" in done.stderr
     assert got(anywhere, "topic", topic, "cleanup.policy")["cleanup.policy"]["value"] == "delete,compact"
     assert anywhere("config", "set", "topic", topic, "cleanup.policy=delete", "--subtract").returncode == 0
     assert got(anywhere, "topic", topic, "cleanup.policy")["cleanup.policy"]["value"] == "compact"
@@ -164,6 +191,36 @@ def test_a_config_is_explained_with_its_value(anywhere: Run, topic: str) -> None
     assert f"now         3600000 (1 h), from topic (topic {topic})" in told
     refused = anywhere("config", "explain", "retention.ms", "--broker", "1")
     assert refused.returncode == 1 and "is no config of a broker" in refused.stderr
+
+
+def test_a_secret_is_read_from_a_file_or_stdin_and_never_shown(ottla: Run, tmp_path: Path) -> None:
+    name = "listener.name.plaintext.ssl.keystore.password"
+    (tmp_path / "secret").write_text("open sesame\n")
+    try:
+        for args in (
+            [f"{name}=open sesame"],
+            ["--from-file", f"{name}={tmp_path}/secret"],
+            ["--from-file", f"{name}=-"],
+        ):
+            for more in ([], ["--check"], ["-O", "json"]):
+                done = ottla("config", "set", "broker", "1", *args, *more, stdin="open sesame\n")
+                assert done.returncode == 0, done.stderr
+                assert "sesame" not in done.stdout + done.stderr and "(secret)" in done.stdout + done.stderr
+            assert got(ottla, "broker", "1", name)[name]["value"] == "(secret)"
+    finally:
+        undone = ottla("config", "unset", "broker", "1", name)
+    assert "sesame" not in undone.stdout + undone.stderr
+    missing = ottla("config", "set", "broker", "1", "--from-file", f"{name}=/nowhere")
+    assert missing.returncode == 2 and "cannot read /nowhere" in missing.stderr
+
+
+def test_a_value_from_a_file_is_that_of_the_file(ottla: Run, tmp_path: Path) -> None:
+    (tmp_path / "value").write_text("2d\r\n")
+    name = new_topic_name("from-file")
+    ottla("topic", "create", name)
+    done = ottla("config", "set", "topic", name, "--from-file", f"retention.ms={tmp_path}/value")
+    assert done.returncode == 0 and own(ottla, name) == {"retention.ms": "172800000"}
+    assert "nothing to set" in ottla("config", "set", "topic", name).stderr
 
 
 @pytest.mark.parametrize(

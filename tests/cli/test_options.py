@@ -6,6 +6,8 @@ import pytest
 from ottla.cli.cluster import Address, Addresses
 from ottla.cli.config_names import plain_value
 from ottla.cli.name_value import NameValue
+from ottla.cli.output import count
+from ottla.cli.progress import bytes_text
 from ottla.cli.times import iso, parse_time
 
 
@@ -52,10 +54,26 @@ def test_name_value_splits_at_the_first_equals_sign() -> None:
         ("segment.bytes", "1g", "1073741824"),
         ("segment.bytes", "64 parsecs", "64 parsecs"),
         ("cleanup.policy", "1d", "1d"),
+        ("segment.bytes", "64MB", "64000000"),
+        ("segment.bytes", "64m", "67108864"),
+        ("segment.bytes", "1kB", "1000"),
+        ("segment.bytes", "1KiB", "1024"),
     ],
 )
 def test_values_of_configs_may_have_units(name: str, typed: str, meant: str) -> None:
     assert plain_value(name, typed) == meant
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(999, "999 B"), (1500, "1.5 kB"), (64_000_000, "64.0 MB"), (5e12, "5000.0 GB")]
+)
+def test_amounts_are_told_in_thousands(number: float, told: str) -> None:
+    assert bytes_text(number) == told
+
+
+@pytest.mark.parametrize(("number", "told"), [(0, "0 records"), (1, "1 record"), (12345, "12,345 records")])
+def test_what_is_counted(number: int, told: str) -> None:
+    assert count(number, "record") == told
 
 
 NOW = 1_763_200_000_000

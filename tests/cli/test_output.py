@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cli.output import Column, cell, print_rows, yaml_lines
+from ottla.cli.output import Column, cell, print_outcome, print_rows, shown, yaml_lines
 from ottla.cli.progress import Progress
 
 scalars = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False)
@@ -56,7 +56,46 @@ def test_rows_as_json_and_yaml_have_everything(capsys: pytest.CaptureFixture[str
 
 
 def test_cells() -> None:
-    assert [cell(value) for value in (None, True, False, 3, [1], [])] == ["-", "yes", "no", "3", "1", "none"]
+    cases: tuple[Any, ...] = (None, True, False, 3, [1], [], {"a": 1, "b": None})
+    assert [cell(value) for value in cases] == ["-", "yes", "no", "3", "1", "none", "a=1,b=-"]
+
+
+EVIL = "a\x1b]0;title\x07\n\u202eb"
+HARMLESS = r"a\x1b]0;title\x07\n\u202eb"
+
+
+def test_what_others_wrote_is_escaped_in_tables_and_json_and_raw_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    rows, columns = [{"name": EVIL}], (Column("NAME", "name"),)
+
+    print_rows("table", columns, rows)
+    assert HARMLESS in capsys.readouterr().out
+    print_rows("json", columns, rows)
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == rows and not {"\x1b", "\u202e"} & set(printed)
+    print_rows(None, columns, rows)
+    assert capsys.readouterr().out == EVIL + "\n"
+
+
+def test_what_others_wrote_is_escaped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(EVIL) == EVIL
+    monkeypatch.setattr("sys.stdout", Terminal())
+    assert shown(EVIL) == HARMLESS
+
+
+@pytest.mark.parametrize(
+    ("output", "out", "err"),
+    [
+        (None, "", "Did it.\n"),
+        ("table", "WHAT  HOW MANY\nit    2\n", ""),
+        ("json", '{\n  "what": "it",\n  "how_many": 2\n}\n', ""),
+        ("yaml", "what: it\nhow_many: 2\n", ""),
+    ],
+)
+def test_what_was_done_is_a_sentence_or_a_value(
+    output: str | None, out: str, err: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_outcome(output, {"what": "it", "how_many": 2}, "Did it.")
+    assert capsys.readouterr() == (out, err)
 
 
 class Terminal(io.StringIO):

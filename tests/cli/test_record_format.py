@@ -79,6 +79,26 @@ def test_what_is_no_text_is_base64_in_json() -> None:
     assert "key_encoding" not in told
 
 
+EVIL = b"a\x1b[2Jb\x9bc\r\xc2\x9bd\xe2\x80\xaee\tf\n"
+
+
+def test_on_a_terminal_a_record_moves_nothing_but_the_line() -> None:
+    message = Message(EVIL, EVIL)
+    harmless = b"a\\x1b[2Jb\\x9bc\\r\\x9bd\\u202ee\tf\n"
+
+    assert compile_format(r"%s\n", on_terminal=True)(message) == harmless + b"\n"
+    assert compile_format(r"\x1b[1m%k", on_terminal=True)(message) == b"\x1b[1m" + harmless  # the user's own
+    assert compile_format(r"%s\n")(message) == EVIL + b"\n"
+
+
+def test_on_a_terminal_json_says_the_same_with_escapes() -> None:
+    message = Message(None, "\u202e\x7f\x9b".encode())
+    seen, piped = json_formatter(on_terminal=True)(message), json_formatter()(message)
+
+    assert b"\\u202e\\u007f\\u009b" in seen and "\u202e\x7f\x9b".encode() in piped
+    assert json.loads(seen) == json.loads(piped)
+
+
 def test_separators_are_typed_with_escapes() -> None:
     assert unescape(r"\t|\x01%k%") == b"\t|\x01%k%"
 
@@ -102,6 +122,8 @@ NOW = 1_763_200_000_000
         (["s@1763200000000"], Range("end", from_ms=NOW)),
         (["s@5m ago", "e@now"], Range("end", from_ms=NOW - 300_000, until_ms=NOW)),
         (["beginning", "e@1763200000"], Range("beginning", until_ms=NOW)),
+        (["e@now"], Range("beginning", until_ms=NOW)),
+        (["end", "e@now"], Range("end", until_ms=NOW)),
     ],
 )
 def test_what_to_read_is_said_as_with_kcat(offsets: list[str], meant: Range) -> None:
@@ -109,9 +131,18 @@ def test_what_to_read_is_said_as_with_kcat(offsets: list[str], meant: Range) -> 
 
 
 @pytest.mark.parametrize(
+    ("offsets", "start"),
+    [([], "beginning"), (["e@now"], "beginning"), (["-5"], -5), (["end"], "end"), (["stored"], "stored")],
+)
+def test_to_end_at_the_end_is_from_the_beginning_unless_told_otherwise(offsets: list[str], start: int | str) -> None:
+    assert parse_range(offsets, None, None, NOW, exit_at_end=True).start == start
+
+
+@pytest.mark.parametrize(
     ("offsets", "complaint"),
     [
         (["middle"], "must be beginning, end, stored"),
+        (["begining"], "did you mean beginning"),
         (["s@yesterday"], "is not a time"),
         (["1", "2"], "one start only"),
         (["1", "s@5"], "exclude each other"),

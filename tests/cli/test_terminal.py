@@ -95,6 +95,19 @@ def test_reading_tells_that_it_waits_and_what_it_read(node: str, topic: str) -> 
     assert sorted(shown.split()) == ["a", "b", "c"]
 
 
+def test_records_that_would_take_over_a_terminal_are_shown_harmless(node: str, ottla: Run, topic: str) -> None:
+    evil, name = "\x1b]0;owned\x07\x1b[2J", "header\u202e"
+    ottla("produce", topic, evil, "--key", evil, "-H", f"{name}={evil}")
+    template = "%k %h %s;"
+
+    code, shown = at_terminal(node, "consume", topic, "-e", "-q", "-f", template)
+    assert code == 0 and r"\x1b]0;owned\x07\x1b[2J header\u202e=\x1b]0;owned" in shown
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+
+    piped = ottla("consume", topic, "-e", "-f", template).stdout
+    assert f"{evil} {name}={evil} {evil};" in piped
+
+
 def test_typing_records(node: str, ottla: Run, topic: str) -> None:
     code, shown = at_terminal(node, "produce", topic, typed="hello\n\x04", after="Ctrl-D ends")
     assert code == 0 and shown.endswith(f"1 record written to {topic}.\n")

@@ -68,7 +68,7 @@ def test_what_is_refused_in_part_is_not_done_in_part(anywhere: Run, topic: str) 
 
 def test_a_check_changes_nothing(anywhere: Run, topic: str) -> None:
     checked = anywhere("topic", "alter", topic, "-p", "5", "-c", "retention.ms=1d", "--check")
-    assert (checked.returncode, checked.stderr) == (0, f"Could change topic {topic}: 2 to 5 partitions, 1 config.\n")
+    assert (checked.returncode, checked.stderr) == (0, f"Would change topic {topic}: 2 to 5 partitions, 1 config.\n")
     assert len(described(anywhere, topic)["partitions"]) == 2 and described(anywhere, topic)["configs"] == {}
 
 

@@ -266,6 +266,34 @@ class TestLeaders:
         go_on(machine, partition, story)
 
 
+def test_of_records_with_one_key_the_last_is_replayed_in_its_place(machine: Machine) -> None:
+    partition = leader(machine)
+    plain = [build_batch([Record(key, value, 0)]) for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", b"3"))]
+    pending = build_batch([Record(b"c", b"5", 0)], producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
+    rest = [build_batch([Record(key, value, 0)]) for key, value in ((b"b", None), (b"c", b"7"), (b"c", b"8"))]
+    for data in (*plain, pending, marker(9, commit=True), *rest):
+        machine.call(lambda data=data: partition.log.append(data, parse_header(data), 5, 0, 0))
+    partition.lead_or_follow(ALONE._replace(leader_epoch=6))
+    replayed = []
+
+    class Watched(Numbers):
+        def replay(self, record: StoredRecord, producer_id: int, producer_epoch: int) -> None:
+            replayed.append((self.shard.timeline.offset, *record))
+            super().replay(record, producer_id, producer_epoch)
+
+    async def run() -> None:
+        runtime: Runtime[Numbers] = Runtime(machine.env, TimerWheel(machine.env.loop), Watched)
+        runtime.watch(partition)
+        await runtime.settle()
+        table = runtime.shard(0).machine.table
+        assert dict(table.items()) == {b"a": 3, b"c": 8} and table.is_settled
+        await runtime.stop()
+
+    machine.wait_for(run)
+    before = [(1, b"b", b"2"), (2, b"a", b"3")]
+    assert replayed == [*before, (3, b"c", b"5"), (5, b"b", None), (7, b"c", b"8")]
+
+
 def test_alarms_run_operations(machine: Machine) -> None:
     async def story(told: Story) -> None:
         shard = told.runtime.shard(0)
@@ -277,6 +305,31 @@ def test_alarms_run_operations(machine: Machine) -> None:
         assert told.committed(b"a") is None
         await asyncio.sleep(0.3)
         assert told.committed(b"a") == 8
+
+    tell(machine, story)
+
+
+def test_an_alarm_may_be_put_off_and_brought_forward(machine: Machine) -> None:
+    async def story(told: Story) -> None:
+        shard = told.runtime.shard(0)
+        for _ in range(5):
+            shard.set("session", 1000, lambda: shard.machine.add(b"a"))
+            await asyncio.sleep(0.9)
+        assert told.committed(b"a") is None
+        await asyncio.sleep(0.2)
+        assert told.committed(b"a") == 1, "it rings once, and when it was last set to"
+        await asyncio.sleep(5)
+        assert told.committed(b"a") == 1
+        shard.set("session", 9000, lambda: shard.machine.add(b"a", 100))
+        shard.set("session", 100, lambda: shard.machine.add(b"a", 10))
+        await asyncio.sleep(0.2)
+        assert told.committed(b"a") == 11
+        shard.set("session", 100, lambda: shard.machine.add(b"a", 1000))
+        shard.set("session", 1000, lambda: shard.machine.add(b"a", 1000))
+        await asyncio.sleep(0.5)  # it has looked, and waits on
+        shard.cancel("session")
+        await asyncio.sleep(1)
+        assert told.committed(b"a") == 11
 
     tell(machine, story)
 

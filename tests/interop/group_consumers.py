@@ -45,15 +45,20 @@ class GroupConsumer:
 
 class ConfluentMember(GroupConsumer):
     name = "confluent"
-    assignors = ("range", "roundrobin", "cooperative-sticky")
+    assignors: tuple[str, ...] = ("range", "roundrobin", "cooperative-sticky")
+
+    def protocol(self) -> dict[str, Any]:
+        return {
+            "partition.assignment.strategy": self.assignor, "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 200,
+        }  # fmt: skip
 
     def consume(self) -> None:
         from confluent_kafka import Consumer
 
         config: dict[str, Any] = {
             "bootstrap.servers": self.address, "group.id": self.group, "auto.offset.reset": "earliest",
-            "partition.assignment.strategy": self.assignor, "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 200,
+            "topic.metadata.refresh.interval.ms": 500, **self.protocol(),
         }  # fmt: skip
         if self.instance_id is not None:
             config["group.instance.id"] = self.instance_id
@@ -65,6 +70,15 @@ class ConfluentMember(GroupConsumer):
                 self.received.append((message.partition() or 0, message.offset() or 0))
             self.assigned = frozenset(place.partition for place in consumer.assignment())
         consumer.close()
+
+
+class ConsumerProtocolMember(ConfluentMember):
+    """Speaks the consumer protocol (KIP-848): the coordinator assigns, and says how often it wants to be told."""
+
+    assignors = ("uniform", "range")
+
+    def protocol(self) -> dict[str, Any]:
+        return {"group.protocol": "consumer", "group.remote.assignor": self.assignor}
 
 
 class KafkaPythonMember(GroupConsumer):

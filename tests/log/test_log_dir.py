@@ -146,6 +146,17 @@ class TestCleanStop:
         machine.host.crash()
         assert not machine.manager(KNOWN).dirs[0].was_clean
 
+    def test_a_new_folder_is_not_told_to_be_left_by_a_crash(
+        self, machine: Machine, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        told = "not left by a clean stop"
+        with caplog.at_level(logging.INFO):
+            create(machine, machine.manager({}))
+            assert told not in caplog.text
+            machine.host.crash()
+            machine.manager(KNOWN)
+            assert told in caplog.text
+
     def test_waits_for_what_is_under_way(self, machine: Machine) -> None:
         manager = machine.manager({})
         log = create(machine, manager)

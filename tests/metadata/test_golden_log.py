@@ -8,7 +8,8 @@ from ottla.metadata import bootstrap, loader
 from ottla.metadata.image import ConfigResource, LeaderRecoveryState, ResourceType, VersionRange
 from ottla.metadata.records.feature_level_record import FeatureLevelRecord
 from ottla.model.errors import OttlaError
-from ottla.raft.control_records import leader_change_batch
+from ottla.raft.control_records import control_batch
+from ottla.raft.log_view import LeaderChangeRecord
 from ottla.record.batch import HEADER_SIZE
 from ottla.record.reader import iterate_batches
 
@@ -56,7 +57,7 @@ def test_our_leader_change_is_byte_for_byte_that_of_kafka() -> None:
 
     assert len(changes) == 3
     for header, batch in changes:
-        ours = leader_change_batch(1, (1,), (1,), header.base_timestamp)
+        ours = control_batch([LeaderChangeRecord(1, (1,), (1,))], header.base_timestamp)
         assert ours[16:] == batch[16:]
 
 

@@ -178,6 +178,51 @@ def test_node_id_and_broker_id_stand_for_each_other() -> None:
     assert broker_config(without | {"broker.id": "4"}).node_id == 4
 
 
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            [
+                "node.id=1",
+                "num.partitions=many",
+                "log.dirs=/a",
+                "process.roles=broker,controller",
+                "log.retention.ms=x",
+            ],
+            ["line 2: Invalid value many for configuration num.partitions", "line 5: Invalid value x for"],
+        ),
+        (
+            ["log.retention.hours=0", "node.id=1", "process.roles=broker,controller", "max.connections.per.ip=0"],
+            ["line 1: Invalid value 0 for configuration log.retention.hours", "line 4: Invalid value 0 for"],
+        ),
+        (
+            ["a=\\u12", "node.id=1", "b=\\uxyz9"],
+            ["line 1: \\u12 is not four", "line 3: \\uxyz9 is not four"],
+        ),
+    ],
+    ids=["values", "values that do not go together", "lines that cannot be read"],
+)
+def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path, lines: list[str], told: list[str]) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("\n".join(lines))
+
+    def read() -> None:
+        loaded = load_properties(file)
+        broker_config(loaded.values, loaded.where)
+
+    with pytest.raises(ConfigError) as caught:
+        read()
+
+    head, *rest = str(caught.value).splitlines()
+    assert head == "2 configs cannot be used:"
+    assert [text.removeprefix(f"  {file}, ")[: len(part)] for text, part in zip(rest, told, strict=True)] == told
+
+
+def test_a_client_is_told_the_first_that_is_wrong() -> None:
+    with pytest.raises(ConfigError, match=r"^Invalid value \S+ for configuration [a-z.]+: [^\n]+$"):
+        broker_config(NODE | {"num.partitions": "x", "log.retention.ms": "y"})
+
+
 def test_a_wrong_value_in_a_file_is_refused_with_file_and_line(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("# mine\nprocess.roles=broker,controller\nnode.id=1\n\nnum.partitions = \\\n   none\n")

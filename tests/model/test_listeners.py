@@ -92,3 +92,11 @@ def test_two_listeners_cannot_share_a_port() -> None:
     names = {"listener_security_protocol_map": "A:PLAINTEXT,B:PLAINTEXT", "inter_broker_listener_name": "A"}
     with pytest.raises(ConfigError, match="port 9 is used twice"):
         listeners(listeners="A://one:9,B://two:9", **names)
+
+
+def test_nodes_talk_to_each_other_by_the_listener_of_the_protocol_if_none_is_named() -> None:
+    assert listeners().inter_broker == "PLAINTEXT"
+    with pytest.raises(ConfigError, match=r"SSL"):
+        listeners(security_inter_broker_protocol="SSL")
+    with pytest.raises(ConfigError, match=r"security\.inter\.broker\.protocol"):
+        listeners(security_inter_broker_protocol="CARRIER_PIGEON")

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from ottla.model.errors import OttlaError
+from ottla.model.ids import parse_uuid
 from ottla.raft import quorum_state
 from ottla.raft.quorum_state import ElectionState
 from ottla.sim.disk import SimDisk
@@ -22,10 +23,13 @@ def test_the_file_is_the_one_that_kafka_writes() -> None:
     assert quorum_state.encode(state) == written_by_kafka
 
 
-def test_version_1_of_the_file_is_read() -> None:
+def test_version_1_of_the_file_is_read_and_written() -> None:
     data = b'{"leaderId":-1,"leaderEpoch":2,"votedId":1,"votedDirectoryId":"J8aAPcfLQt2bqs1JT_rMgQ","data_version":1}'
 
-    assert quorum_state.decode(data) == ElectionState(epoch=2, voted_id=1)
+    state = quorum_state.decode(data)
+
+    assert state == ElectionState(2, voted_id=1, voted_directory_id=parse_uuid("J8aAPcfLQt2bqs1JT_rMgQ"), version=1)
+    assert quorum_state.encode(state) == data
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"data_version":0}', b'{"data_version":7}'])

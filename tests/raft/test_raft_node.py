@@ -34,6 +34,14 @@ def a_batch(value: bytes = b"x", count: int = 1) -> bytes:
     return build_batch([Record(None, value, 5)] * count)
 
 
+async def leading() -> tuple[RaftNode, MemoryRaftLog]:
+    """The only voter, elected, and its log."""
+    log = MemoryRaftLog()
+    node = RaftNode(an_env(), FOLDER, log, 1, (1,))
+    await node.start()
+    return node, log
+
+
 def test_the_first_record_of_an_epoch_says_who_leads_it() -> None:
     async def story() -> None:
         log = MemoryRaftLog()
@@ -99,9 +107,7 @@ def test_an_epoch_whose_records_were_lost_is_not_used_again() -> None:
 
 def test_an_append_is_flushed_before_it_is_committed() -> None:
     async def story() -> None:
-        log = MemoryRaftLog()
-        node = RaftNode(an_env(), FOLDER, log, 1, (1,))
-        await node.start()
+        node, _ = await leading()
         stages: list[tuple[str, int]] = []
         node.on_flushed.append(lambda offset: stages.append(("flushed", offset)))
         node.on_committed.append(lambda offset: stages.append(("committed", offset)))
@@ -117,8 +123,7 @@ def test_an_append_is_flushed_before_it_is_committed() -> None:
 
 def test_appends_during_a_flush_are_committed_by_the_next_one() -> None:
     async def story() -> None:
-        node = RaftNode(an_env(), FOLDER, MemoryRaftLog(), 1, (1,))
-        await node.start()
+        node, _ = await leading()
         committed: list[int] = []
         node.on_committed.append(committed.append)
 
@@ -135,9 +140,7 @@ def test_appends_during_a_flush_are_committed_by_the_next_one() -> None:
 
 def test_an_append_that_fails_ends_the_leadership() -> None:
     async def story() -> None:
-        log = MemoryRaftLog()
-        node = RaftNode(an_env(), FOLDER, log, 1, (1,))
-        await node.start()
+        node, log = await leading()
 
         told: list[BaseException] = []
         node.on_failed.append(told.append)
@@ -156,9 +159,7 @@ def test_an_append_that_fails_ends_the_leadership() -> None:
 
 def test_a_flush_that_fails_ends_the_leadership() -> None:
     async def story() -> None:
-        log = MemoryRaftLog()
-        node = RaftNode(an_env(), FOLDER, log, 1, (1,))
-        await node.start()
+        node, log = await leading()
         told: list[BaseException] = []
         node.on_failed.append(told.append)
 
@@ -176,9 +177,7 @@ def test_a_flush_that_fails_ends_the_leadership() -> None:
 
 def test_stopping_commits_what_was_appended() -> None:
     async def story() -> None:
-        log = MemoryRaftLog()
-        node = RaftNode(an_env(), FOLDER, log, 1, (1,))
-        await node.start()
+        node, log = await leading()
         node.append(a_batch())
 
         await node.stop()

@@ -11,8 +11,8 @@ from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
 from ottla.record.batch import HEADER_SIZE, Codec, TimestampType, computed_crc, parse_header
-from ottla.record.builder import build_batch
-from ottla.record.reader import iterate_batches, read_records
+from ottla.record.builder import build_batch, build_plain_batch
+from ottla.record.reader import iterate_batches, read_entries, read_records
 from ottla.record.records import BatchTooLarge, CorruptBatch, Record
 
 NOW = 1_700_000_000_000
@@ -35,6 +35,33 @@ records = st.builds(
 
 def numbered(batch: list[Record], base_offset: int) -> list[Record]:
     return [record._replace(offset=base_offset + delta) for delta, record in enumerate(batch)]
+
+
+@given(st.lists(records, min_size=1, max_size=20), st.sampled_from(Codec), st.integers(0, 2**60))
+def test_entries_are_the_records_without_their_times_and_headers(
+    batch: list[Record], codec: Codec, base_offset: int
+) -> None:
+    ((header, data),) = iterate_batches(build_batch(batch, base_offset=base_offset, codec=codec))
+    expected = [(record.offset, record.key, record.value) for record in numbered(batch, base_offset)]
+    assert [tuple(entry) for entry in read_entries(header, data)] == expected
+
+
+@given(st.lists(records, min_size=1, max_size=4), st.data())
+def test_entries_of_a_damaged_batch_are_refused_or_given(batch: list[Record], data: st.DataObject) -> None:
+    """One kind of error, whatever byte is wrong; what cannot be seen without the CRC may pass."""
+    damaged = bytearray(build_batch(batch))
+    damaged[data.draw(st.integers(HEADER_SIZE, len(damaged) - 1))] ^= data.draw(st.integers(1, 255))
+    ((header, view),) = iterate_batches(damaged)
+    try:
+        entries = read_entries(header, view)
+    except CorruptBatch:
+        return
+    assert len(entries) == len(batch)
+
+
+@given(st.lists(st.tuples(st.binary(max_size=300), blobs), min_size=1, max_size=200), st.integers(0, 2**48))
+def test_a_plain_batch_is_as_any_other(pairs: list[tuple[bytes, bytes | None]], now: int) -> None:
+    assert build_plain_batch(pairs, now) == build_batch([Record(key, value, now) for key, value in pairs])
 
 
 @given(st.lists(records, min_size=1, max_size=20), st.sampled_from(Codec), st.integers(0, 2**60))

@@ -6,11 +6,13 @@ from typing import Final
 
 import click
 
+from ottla.cli.choices import Choice
+
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=Choice(SHELLS))
 def command(shell: str) -> None:
     """Print the script that makes SHELL complete commands, options, topics, configs and profiles.
 

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from ottla.model.config import ConfigDef
 
 _MS: Final = {"ms": 1, "s": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_BYTES: Final = {"b": 1} | {
-    f"{letter}{rest}": 1024**power for power, letter in enumerate("kmgt", start=1) for rest in ("", "ib", "b")
+_BYTES: Final = {"b": 1} | {  # as in GNU's tools and in what is printed here: 1 MB is a million bytes, 1 MiB is 2**20
+    f"{letter}{rest}": base**power
+    for power, letter in enumerate("kmgt", start=1)
+    for rest, base in (("", 1024), ("ib", 1024), ("b", 1000))
 }
 _WITH_UNIT: Final = re.compile(r"([0-9]+)\s*([A-Za-z]+)")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ottla.cli.output import note
+from ottla.cli.output import outcome_option, print_outcome
 
 
 @click.command()
@@ -15,17 +16,19 @@ from ottla.cli.output import note
     help="The folder that was given to `ottla up`.",
 )  # fmt: skip
 @click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for it.")
-def command(folder: Path, timeout: float) -> None:
+@outcome_option
+def command(folder: Path, timeout: float, output: str | None) -> None:
     """Stop the node of a data folder. Its data stay; `ottla up` starts it again."""
     from ottla.cli.pid_file import running, stop
     from ottla.model.errors import OttlaError
 
     folder = folder.absolute()
     node = running(folder)
+    done: dict[str, Any] = {"data": str(folder), "pid": None, "address": None, "stopped": False}
     if node is None:
         if not folder.is_dir():
             raise OttlaError(f"there is no data folder {folder}; --data names another")
-        note(f"No node runs on {folder}.")
+        print_outcome(output, done, f"No node runs on {folder}.")
         return
     try:
         stopped = stop(folder, timeout)
@@ -36,4 +39,5 @@ def command(folder: Path, timeout: float) -> None:
             f"the node on {folder} (pid {node.pid}) has not stopped within {timeout:g} s. Wait longer with --timeout, "
             f"or `kill -9 {node.pid}`: the next start then recovers its logs."
         )
-    note(f"Stopped the node on {folder}{f' ({node.address})' if node.address else ''}.")
+    done |= {"pid": node.pid, "address": node.address or None, "stopped": True}
+    print_outcome(output, done, f"Stopped the node on {folder}{f' ({node.address})' if node.address else ''}.")

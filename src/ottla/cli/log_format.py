@@ -6,8 +6,10 @@ from typing import Final
 
 import click
 
+from ottla.cli.choices import Choice
+
 log_format_option: Final = click.option(
-    "--log-format", type=click.Choice(("human", "json")), envvar="OTTLA_LOG_FORMAT", show_envvar=True,
+    "--log-format", type=Choice(("human", "json")), envvar="OTTLA_LOG_FORMAT", show_envvar=True,
     help="How the node's log is written: human (with colour on a terminal), or json with one object a line.",
 )  # fmt: skip
 

@@ -55,7 +55,9 @@ def main() -> None:
 
         if not isinstance(error, OttlaError):
             raise
-        click.echo(f"ottla: {error}", err=True)
+        from ottla.cli.output import note
+
+        note(f"ottla: {error}")
         sys.exit(1)
 
 

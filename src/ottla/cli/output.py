@@ -9,15 +9,25 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
+from ottla.cli.choices import Choice
+from ottla.cli.terminal_text import json_text, lines, one_line
+
 F = TypeVar("F", bound=Callable[..., Any])
 FORMATS: Final = ("table", "json", "yaml")
 
 
 def output_option(function: F) -> F:
-    """Gives a command the argument `output`: table, json, yaml, or None if none was asked for."""
-    return click.option(
-        "-O", "--output", type=click.Choice(FORMATS), help="By default a table on a terminal, otherwise plain lines."
-    )(function)
+    """Gives a command that lists things the argument `output`: table, json, yaml, or None if none was asked for."""
+    return _output_option("By default a table on a terminal, otherwise plain lines.")(function)
+
+
+def outcome_option(function: F) -> F:
+    """The same for a command that does something and then tells by `print_outcome`."""
+    return _output_option("What was done, for programs. By default a remark on stderr.")(function)
+
+
+def _output_option(text: str) -> Callable[[F], F]:
+    return click.option("-O", "--output", type=Choice(FORMATS), help=text)
 
 
 def is_terminal() -> bool:
@@ -48,9 +58,22 @@ def print_value(output: str, value: Any) -> None:
     if output == "json":
         import json
 
-        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+        click.echo(json_text(json.dumps(value, indent=2, ensure_ascii=False)))
     else:
         click.echo("\n".join(yaml_lines(value)))
+
+
+def print_outcome(output: str | None, done: Mapping[str, Any] | Sequence[Mapping[str, Any]], *sentences: str) -> None:
+    """What a command has done: sentences for a person, or what they say as a table, JSON or YAML."""
+    if output is None:
+        for sentence in sentences:
+            note(sentence)
+    elif output == "table":
+        rows = [done] if isinstance(done, Mapping) else done
+        headings = rows[0] if rows else ()
+        print_rows(output, [Column(key.replace("_", " ").upper(), key) for key in headings], rows)
+    else:
+        print_value(output, done)
 
 
 class ItemStream:
@@ -64,7 +87,8 @@ class ItemStream:
         if self._json:
             import json
 
-            click.echo((",\n" if self._any else "[\n") + json.dumps(item, ensure_ascii=False), nl=False)
+            text = json_text(json.dumps(item, ensure_ascii=False))
+            click.echo((",\n" if self._any else "[\n") + text, nl=False)
         else:
             click.echo("\n".join(yaml_lines([item])))
         self._any = True
@@ -78,14 +102,13 @@ class ItemStream:
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]], output: str | None = None) -> None:
     """With a header and columns on a terminal or if asked for; otherwise only the rows, separated by tabs."""
-    texts = [[str(each) for each in row] for row in rows]
     if not is_terminal() and output != "table":
-        for row in texts:
-            click.echo("\t".join(row))
+        for row in rows:
+            click.echo("\t".join(map(str, row)))
         return
-    head, *lines = aligned([header, *texts])
+    head, *body = aligned([header, *([one_line(str(each)) for each in row] for row in rows)])
     click.echo(click.style(head, bold=True))
-    for line in lines:
+    for line in body:
         click.echo(line)
 
 
@@ -103,16 +126,24 @@ def cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return ",".join(map(cell, value)) or "none"
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={cell(entry)}" for name, entry in value.items()) or "none"
     return str(value)
 
 
+def shown(text: object) -> str:
+    """What others have written, in a line for a person: harmless on a terminal, as it is elsewhere."""
+    return one_line(str(text)) if is_terminal() else str(text)
+
+
 def count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    """With thousands apart, which long numbers need and short ones do not notice."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def note(text: str) -> None:
     """For the person in front of the terminal, never in the way of the output itself."""
-    click.echo(text, err=True)
+    click.echo(lines(text) if sys.stderr.isatty() else text, err=True)
 
 
 def may_go_on(question: str, yes: bool) -> None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ottla.cli.choices import Choice
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.name_value import NameValue
-from ottla.cli.output import count, note
+from ottla.cli.output import count, outcome_option, print_outcome
 from ottla.cli.times import Time
 
 if TYPE_CHECKING:
@@ -42,10 +43,11 @@ STALLED_S: Final = 60.0
 @click.option("--null-marker", metavar="TEXT", help="A key or value that is this text is null.")
 @click.option("--tombstone", is_flag=True, help="Each VALUE or line is a key; the value is null.")
 @click.option("--timestamp", type=Time(), help="The time of all records. By default when they are read.")
-@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
-@click.option("-z", "--compression", type=click.Choice(CODECS), default="none", show_default=True)
+@click.option("--acks", type=Choice(["0", "1", "all"]), default="all", show_default=True)
+@click.option("-z", "--compression", type=Choice(CODECS), default="none", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="No remarks.")
 @click.option("-X", "own", type=NameValue(), multiple=True, help="Any other property of librdkafka; repeatable.")
+@outcome_option
 @cluster_options
 def command(
     topic: str,
@@ -66,6 +68,7 @@ def command(
     compression: str,
     quiet: bool,
     own: tuple[tuple[str, str], ...],
+    output: str | None,
     cluster: Cluster,
 ) -> None:
     """Write records to TOPIC: each VALUE, or each line of the input if none is given."""
@@ -107,8 +110,8 @@ def command(
         raise OttlaError(f"{error}. {count(writer.written, 'record')} before it written, none after it.") from None
     writer.finish()
     writer.check()
-    if sys.stderr.isatty() and not quiet:
-        note(f"{count(writer.written, 'record')} written to {topic}.")
+    told = [f"{count(writer.written, 'record')} written to {topic}."] if sys.stderr.isatty() and not quiet else []
+    print_outcome(output, {"topic": topic, "records": writer.written}, *told)
 
 
 def _with(
@@ -194,5 +197,5 @@ class _Writer:
             reason = next(iter(self._failures), "no answer in time, or interrupted")
             raise OttlaError(
                 f"{count(failed, 'record')} {'was' if failed == 1 else 'were'} not written to {self._topic}: {reason}"
-                + (f" ({self.written} were)" if self.written else "")
+                + (f" ({count(self.written, 'record')} before)" if self.written else "")
             )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from ottla.cli.cluster import Addresses
 from ottla.cli.completing import profile_names
 from ottla.cli.groups import SuggestingGroup
-from ottla.cli.name_value import NameValue
-from ottla.cli.output import Column, note, output_option, print_rows, print_value
+from ottla.cli.name_value import NameValue, from_file_option
+from ottla.cli.output import Column, note, outcome_option, output_option, print_outcome, print_rows
+from ottla.cli.secrets import HIDDEN, advise_on_secrets, sounds_secret
+
+if TYPE_CHECKING:
+    from ottla.cli.profiles import Profiles
 
 
 @click.group(cls=SuggestingGroup)
@@ -23,9 +29,21 @@ def command() -> None:
     "-X", "own", type=NameValue(), multiple=True,
     help="A property of librdkafka for commands that move records, such as security.protocol; repeatable.",
 )  # fmt: skip
+@from_file_option
 @click.option("--use", is_flag=True, help="Use it for all commands from now on.")
-def add(name: str, bootstrap: str, own: tuple[tuple[str, str], ...], use: bool) -> None:
-    """Add the cluster at an address under NAME, or change it."""
+@outcome_option
+def add(
+    name: str,
+    bootstrap: str,
+    own: tuple[tuple[str, str], ...],
+    from_files: tuple[tuple[str, str], ...],
+    use: bool,
+    output: str | None,
+) -> None:
+    """Add the cluster at an address under NAME, or change it.
+
+    What is typed stays in the history of the shell: read a password by --from-file sasl.password=FILE.
+    """
     from ottla.cli import profiles
 
     addresses = Addresses().convert(bootstrap, None, click.get_current_context())
@@ -33,12 +51,14 @@ def add(name: str, bootstrap: str, own: tuple[tuple[str, str], ...], use: bool) 
         raise click.UsageError("an address is needed, such as 127.0.0.1:9092")
     known = profiles.load()
     changed = name in known.profiles
-    known.profiles[name] = profiles.Profile(",".join(map(str, addresses)), dict(own))
+    known.profiles[name] = profiles.Profile(",".join(map(str, addresses)), dict((*own, *from_files)))
     if use:
         known.in_use = name
     profiles.store(known)
     told = "; all commands use it now" if known.in_use == name else f"; -P {name} uses it"
-    note(f"{'Changed' if changed else 'Added'} profile {name}{told}.")
+    done = _as_row(known, name)
+    print_outcome(output, done, f"{'Changed' if changed else 'Added'} profile {name}{told}.")
+    advise_on_secrets(key for key, _ in own)
 
 
 @command.command("list")
@@ -48,10 +68,7 @@ def list_profiles(output: str | None) -> None:
     from ottla.cli import profiles
 
     known = profiles.load()
-    rows = [
-        {"profile": name, "bootstrap": profile.bootstrap, "in_use": name == known.in_use}
-        for name, profile in known.profiles.items()
-    ]
+    rows = [_as_row(known, name) for name in known.profiles]
     if rows or output is not None:
         print_rows(
             output, (Column("PROFILE", "profile"), Column("ADDRESS", "bootstrap"), Column("IN USE", "in_use")), rows
@@ -73,23 +90,15 @@ def show(name: str | None, output: str | None) -> None:
         note("No profile is in use.")
         return
     profile = known.named(name)
-    properties = {
-        key: "(secret)" if key.endswith(("password", "secret", ".pem", "sasl.jaas.config")) else value
-        for key, value in profile.properties.items()
-    }
-    value = {
-        "profile": name,
-        "bootstrap": profile.bootstrap,
-        "in_use": name == known.in_use,
-        "properties": properties,
-    }
-    print_value(output if output in ("json", "yaml") else "yaml", value)
+    properties = {key: HIDDEN if sounds_secret(key) else value for key, value in profile.properties.items()}
+    print_outcome(output or "yaml", {**_as_row(known, name), "properties": properties})
 
 
 @command.command()
 @click.argument("name", required=False, shell_complete=profile_names)
 @click.option("--none", is_flag=True, help="Use none: commands go to 127.0.0.1:9092 again.")
-def use(name: str | None, none: bool) -> None:
+@outcome_option
+def use(name: str | None, none: bool, output: str | None) -> None:
     """Use the cluster of profile NAME for all commands that are not told another one."""
     from ottla.cli import profiles
 
@@ -100,12 +109,14 @@ def use(name: str | None, none: bool) -> None:
         known.named(name)
     known.in_use = name
     profiles.store(known)
-    note("No profile is in use any more." if name is None else f"All commands use profile {name} now.")
+    told = "No profile is in use any more." if name is None else f"All commands use profile {name} now."
+    print_outcome(output, {"in_use": name}, told)
 
 
 @command.command()
 @click.argument("name", shell_complete=profile_names)
-def remove(name: str) -> None:
+@outcome_option
+def remove(name: str, output: str | None) -> None:
     """Remove the profile NAME; the cluster does not notice."""
     from ottla.cli import profiles
 
@@ -115,4 +126,8 @@ def remove(name: str) -> None:
     if known.in_use == name:
         known.in_use = None
     profiles.store(known)
-    note(f"Removed profile {name}.")
+    print_outcome(output, {"profile": name, "removed": True}, f"Removed profile {name}.")
+
+
+def _as_row(known: Profiles, name: str) -> dict[str, Any]:
+    return {"profile": name, "bootstrap": known.profiles[name].bootstrap, "in_use": name == known.in_use}

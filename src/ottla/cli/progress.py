@@ -42,7 +42,8 @@ class Progress:
 
 
 def bytes_text(number: float) -> str:
-    for unit in ("B", "KB", "MB", "GB"):
+    """In thousands, as rates are told; configs, which are powers of two, are told in MiB."""
+    for unit in ("B", "kB", "MB", "GB"):
         if abs(number) < 1000 or unit == "GB":
             return f"{number:.0f} B" if unit == "B" else f"{number:.1f} {unit}"
         number /= 1000

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import click
 
+from ottla.cli.groups import did_you_mean
 from ottla.cli.output import note
 from ottla.cli.times import parse_time
 
 Partition = tuple[str, int]
+STARTS: Final = ("beginning", "end", "stored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +24,13 @@ class Range:
     until_ms: int | None = None
 
 
-def parse_range(offsets: Sequence[str], from_ms: int | None, until_ms: int | None, now_ms: int) -> Range:
-    """What -o says, possibly several times as with kcat: a start, s@TIME, e@TIME; and the options for times."""
+def parse_range(
+    offsets: Sequence[str], from_ms: int | None, until_ms: int | None, now_ms: int, *, exit_at_end: bool = False
+) -> Range:
+    """What -o says, possibly several times as with kcat: a start, s@TIME, e@TIME; and the options for times.
+
+    To end somewhere makes sense only from before it: then the default is the beginning, as it always is for kcat.
+    """
     start: int | str | None = None
     for text in offsets:
         if text.startswith(("s@", "e@")):
@@ -38,16 +45,22 @@ def parse_range(offsets: Sequence[str], from_ms: int | None, until_ms: int | Non
         raise click.UsageError("an offset and a time to start from exclude each other")
     if from_ms is not None and until_ms is not None and until_ms < from_ms:
         raise click.UsageError("the end is before the start")
-    return Range("end" if start is None else start, from_ms, until_ms)
+    if start is None:
+        has_end = exit_at_end or until_ms is not None
+        start = "beginning" if has_end and from_ms is None else "end"
+    return Range(start, from_ms, until_ms)
 
 
 def parse_start(text: str) -> int | str:
-    if text in ("beginning", "end", "stored"):
+    if text in STARTS:
         return text
     try:
         return int(text)
     except ValueError:
-        raise click.UsageError(f"-o {text}: must be beginning, end, stored, a number, s@TIME or e@TIME") from None
+        close = did_you_mean(text, STARTS)
+        raise click.UsageError(
+            f"-o {text}: must be beginning, end, stored, a number, s@TIME or e@TIME{close}"
+        ) from None  # fmt: skip
 
 
 def _once(before: Any, value: Any, what: str) -> Any:

@@ -57,9 +57,14 @@ def _fields(null: bytes) -> dict[str, Part]:
     }
 
 
-def compile_format(template: str, *, null: str = "") -> Formatter:
-    """Gives the bytes for a message of confluent-kafka (or what has its methods); `null` stands for what is null."""
+def compile_format(template: str, *, null: str = "", on_terminal: bool = False) -> Formatter:
+    """Gives the bytes for a message of confluent-kafka (or what has its methods); `null` stands for what is null.
+
+    On a terminal, what a record brings is made harmless; what the template itself says is the user's own.
+    """
     fields = _fields(null.encode())
+    if on_terminal:
+        fields = {name: _harmless(part) for name, part in fields.items()}
     parts: list[Part] = []
     for piece in _PIECE.finditer(template):
         text = _literal(piece)
@@ -70,17 +75,25 @@ def compile_format(template: str, *, null: str = "") -> Formatter:
             parts.append(fields[field])
         else:
             parts.append(lambda message, text=text: text)  # type: ignore[misc]
-    if template == DEFAULT_FORMAT and not null:
+    if template == DEFAULT_FORMAT and not null and not on_terminal:
         return lambda message: (message.value() or b"") + b"\n"
     return lambda message: b"".join([part(message) for part in parts])
 
 
-def json_formatter() -> Formatter:
+def _harmless(part: Part) -> Part:
+    from ottla.cli.terminal_text import record_bytes
+
+    return lambda message: record_bytes(part(message))
+
+
+def json_formatter(*, on_terminal: bool = False) -> Formatter:
     """A line of JSON for each record, with kcat's names. `ottla produce -J` reads it back.
 
     What is no UTF-8 is told in base64, and so is what encoding it has: `"payload_encoding": "base64"`.
     """
     from json import JSONEncoder
+
+    from ottla.cli.terminal_text import json_text
 
     encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -102,7 +115,8 @@ def json_formatter() -> Formatter:
             envelope["headers"] = flat
         put_text(envelope, "key", message.key())
         put_text(envelope, "payload", message.value())
-        return encode(envelope).encode() + b"\n"
+        text = encode(envelope)
+        return (json_text(text) if on_terminal else text).encode() + b"\n"
 
     return line
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ottla.cli.groups import SuggestingGroup
-from ottla.cli.output import note
+from ottla.cli.output import outcome_option, print_outcome
 
 
 @click.group(cls=SuggestingGroup)
@@ -16,7 +16,8 @@ def command() -> None:
 
 
 @command.command("random-uuid")
-def random_uuid() -> None:
+@outcome_option
+def random_uuid(output: str | None) -> None:
     """Print a new id for a cluster."""
     import random
 
@@ -24,7 +25,11 @@ def random_uuid() -> None:
     from ottla.model.ids import random_uuid as make
     from ottla.model.ids import uuid_text
 
-    click.echo(uuid_text(make(SeededRandom(random.SystemRandom()))))
+    cluster_id = uuid_text(make(SeededRandom(random.SystemRandom())))
+    if output is None:
+        click.echo(cluster_id)
+    else:
+        print_outcome(output, {"cluster_id": cluster_id})
 
 
 @command.command("format")
@@ -32,15 +37,20 @@ def random_uuid() -> None:
 @click.option("-c", "--config", "file", type=click.Path(path_type=Path), required=True, help="A server.properties.")
 @click.option("--standalone", is_flag=True, help="As Kafka's tool has it; here a node is always formatted like that.")
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Leave folders that are formatted as they are.")
-def format_storage(cluster_id: str, file: Path, standalone: bool, ignore_formatted: bool) -> None:
+@outcome_option
+def format_storage(
+    cluster_id: str, file: Path, standalone: bool, ignore_formatted: bool, output: str | None
+) -> None:  # fmt: skip
     """Format the folders that a server.properties names."""
-    from ottla.cli.format_dirs import format_folders
+    from ottla.cli.format_dirs import folders, format_folders
     from ottla.model.config import broker_config, load_properties
 
     loaded = load_properties(file)
     config = broker_config(loaded.values, loaded.where)
     formatted = format_folders(config, cluster_id, ignore_formatted=ignore_formatted)
-    for folder in formatted:
-        note(f"Formatted {folder} for node {config.node_id} of cluster {cluster_id}.")
-    if not formatted:
-        note("All folders are formatted already.")
+    rows = [
+        {"folder": folder, "node_id": config.node_id, "cluster_id": cluster_id, "formatted": folder in formatted}
+        for folder in folders(config)
+    ]
+    told = [f"Formatted {folder} for node {config.node_id} of cluster {cluster_id}." for folder in formatted]
+    print_outcome(output, rows, *(told or ["All folders are formatted already."]))

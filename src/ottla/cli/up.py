@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from ottla import __version__
 from ottla.cli.log_format import log_format_config, log_format_option
 from ottla.cli.name_value import NameValue
-from ottla.cli.output import note
+from ottla.cli.output import note, outcome_option, print_outcome
 from ottla.cli.running import BEFORE_START, CtrlC, run_node
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ print(consumer.poll(5).value())
 @log_format_option
 @click.option("--set", "given", type=NameValue(), multiple=True, help="Any of Kafka's broker configs; repeatable.")
 @click.option("--detach", is_flag=True, help="Go into the background once the node answers.")
+@outcome_option
 def command(
     port: int,
     folder: Path,
@@ -54,6 +57,7 @@ def command(
     log_format: str | None,
     given: tuple[tuple[str, str], ...],
     detach: bool,
+    output: str | None,
 ) -> None:
     """Start a node here and now: a Kafka broker on 127.0.0.1:9092. Ctrl-C stops it, its data stay."""
     ctrl_c = CtrlC()
@@ -105,9 +109,9 @@ def command(
 
         pid, address = start_detached(folder, run)
         pid_file.close()
-        _greet(folder, address, time.monotonic() - begun, f"in the background, pid {pid}, log in {folder / LOG_NAME}")
+        _tell(output, _Started(address, folder, pid, time.monotonic() - begun, folder / LOG_NAME))
         return
-    lasted = run(lambda address: _greet(folder, address, time.monotonic() - begun, None))
+    lasted = run(lambda address: _tell(output, _Started(address, folder, os.getpid(), time.monotonic() - begun, None)))
     note("Stopped; the data stay." if lasted else BEFORE_START)
 
 
@@ -127,25 +131,56 @@ def _config(folder: Path, port: int, given: dict[str, str]) -> BrokerConfig:
 
 
 def warn_unknown(config: BrokerConfig, where: Mapping[str, str]) -> None:
-    from difflib import get_close_matches
-
+    from ottla.cli.config_names import hint
     from ottla.model.config import BROKER_CONFIGS
 
     for name in config.unknown:
-        close = get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
         place = f"{where[name]}: " if name in where else ""
-        hint = f"; did you mean {close[0]}?" if close else "."
-        note(f"Warning: {place}config {name} is unknown and has no effect{hint}")
+        note(f"Warning: {place}config {name} is unknown and has no effect{hint(name, BROKER_CONFIGS) or '.'}")
 
 
-def _greet(folder: Path, address: str, seconds: float, background: str | None) -> None:
-    stop = f"ottla down --data {shlex.quote(str(folder))}"
-    click.echo(f"Ottla {__version__} is up at {click.style(address, bold=True)} after {seconds:.2f} s.")
-    click.echo(f"  data  {folder}")
-    if background:
-        click.echo(f"  runs  {background}")
-    click.echo(f"  stop  {stop if background else f'Ctrl-C (or: {stop})'}")
-    click.echo("\nTo try it, in Python:\n")
-    for line in SNIPPET.format(address=address).splitlines():
+class _Started(NamedTuple):
+    address: str
+    folder: Path
+    pid: int
+    seconds: float
+    log: Path | None
+    """Of a node in the background."""
+
+
+def _tell(output: str | None, node: _Started) -> None:
+    if output is None:
+        _greet(node)
+        return
+    done = {
+        "address": node.address,
+        "data": str(node.folder),
+        "pid": node.pid,
+        "log": None if node.log is None else str(node.log),
+        "seconds": round(node.seconds, 3),
+    }
+    print_outcome(output, done)
+
+
+def _greet(node: _Started) -> None:
+    stop = f"{_this_command()} down --data {shlex.quote(str(node.folder))}"
+    click.echo(f"Ottla {__version__} is up at {click.style(node.address, bold=True)} after {node.seconds:.2f} s.")
+    click.echo(f"  data  {node.folder}")
+    if node.log is not None:
+        click.echo(f"  runs  in the background, pid {node.pid}, log in {node.log}")
+    click.echo(f"  stop  {stop if node.log is not None else f'Ctrl-C (or: {stop})'}")
+    click.echo(f"\nTo try it, in Python{'' if _is_on_path(sys.executable) else f' ({sys.executable})'}:\n")
+    for line in SNIPPET.format(address=node.address).splitlines():
         click.echo(f"  {line}" if line else "")
     click.echo()
+
+
+def _this_command() -> str:
+    """As the shell finds it: an environment that `make` has prepared need not be active."""
+    typed = sys.argv[0]
+    return "ottla" if _is_on_path(typed) or Path(typed).name != "ottla" else shlex.quote(typed)
+
+
+def _is_on_path(program: str) -> bool:
+    found = shutil.which(Path(program).name)
+    return found is not None and Path(found).absolute() == Path(program).absolute()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from ottla.coordinator.machine import Machine, Outcome
 from ottla.coordinator.shard import Shard
@@ -17,6 +18,7 @@ from ottla.replica.partition import Partition
 R = TypeVar("R")
 M = TypeVar("M", bound=Machine)
 _log = logging.getLogger("ottla.coordinator")
+_LOADERS: Final = 2  # at a time: one reads while the other replays, and the loop has breath for its clients
 
 
 class Runtime(Generic[M]):
@@ -30,6 +32,7 @@ class Runtime(Generic[M]):
         self._make = make
         self._reply_within_ms = reply_within_ms
         self._shards: dict[int, Shard[M]] = {}
+        self._loaders = asyncio.Semaphore(_LOADERS)
         self._tasks = Tasks(lambda error: _log.error("a coordinator could not be loaded: %s", error, exc_info=error))
 
     # -- asking
@@ -77,7 +80,8 @@ class Runtime(Generic[M]):
 
     async def _load(self, shard: Shard[M]) -> None:
         try:
-            await shard.load()
+            async with self._loaders:
+                await shard.load()
         except BaseException:
             shard.close()
             if self._shards.get(shard.partition.key.partition) is shard:

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -21,11 +22,11 @@ from ottla.coordinator.loading import replay_log
 from ottla.coordinator.machine import Machine, Outcome, StoredRecord
 from ottla.coordinator.timeline import Timeline
 from ottla.env.ports import Env
+from ottla.env.slices import whole
 from ottla.env.timers import Timer, TimerWheel
 from ottla.log.producers import Origin
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.record.builder import build_batch
-from ottla.record.records import Record
+from ottla.record.builder import build_plain_batch
 from ottla.replica.partition import Appended, Partition
 
 R = TypeVar("R")
@@ -47,6 +48,14 @@ class _Reply(NamedTuple):
     outcome: Outcome[Any]
     done: asyncio.Future[Any]
     due: float  # by the loop's clock
+
+
+@dataclass(slots=True)
+class _Alarm:
+    timer: Timer
+    rings: float  # by the loop's clock; the operation may be due later
+    due: float
+    operation: Callable[[], Outcome[Any]]
 
 
 class Shard(Generic[M]):
@@ -73,16 +82,18 @@ class Shard(Generic[M]):
         self._waiting: deque[_Reply] = deque()
         self._reply_within_ms = reply_within_ms
         self._deadline: Timer | None = None
-        self._alarms: dict[object, Timer] = {}
+        self._alarms: dict[object, _Alarm] = {}
+        self._loop = env.loop  # asked for once: that is a system call in some versions of Python
 
     # -- its life
 
     async def load(self) -> None:
         """Replays the log. The caller closes the shard if this raises."""
         log = self.partition.log
+        self.timeline.is_kept = False
         self._end = await replay_log(self._env, log, self.machine, self.timeline, lambda: self._is_loading)
+        self.timeline.is_kept = True
         if self.state is State.LOADING:
-            self.timeline.commit(self._end)
             self.state = State.ACTIVE
             self.machine.started()
 
@@ -95,7 +106,7 @@ class Shard(Generic[M]):
             return
         self.state = State.CLOSED
         for alarm in self._alarms.values():
-            alarm.cancel()
+            alarm.timer.cancel()
         self._alarms.clear()
         if self._deadline is not None:
             self._deadline.cancel()
@@ -115,8 +126,7 @@ class Shard(Generic[M]):
     def write(self, operation: Callable[[M], Outcome[R]]) -> asyncio.Future[R]:
         """Decides now; the reply comes when all that the decision rests on is committed."""
         self.check()
-        outcome = operation(self.machine)
-        return self._accept(outcome)
+        return self._accept(whole(operation, self.machine))
 
     def read(self, operation: Callable[[M], R]) -> R:
         """For answers from what is committed: the operation uses the tables' `committed_` methods."""
@@ -124,7 +134,7 @@ class Shard(Generic[M]):
         return operation(self.machine)
 
     def _accept(self, outcome: Outcome[R]) -> asyncio.Future[R]:
-        done: asyncio.Future[R] = self._env.loop.create_future()
+        done: asyncio.Future[R] = self._loop.create_future()
         if outcome.records:
             self._make_room(outcome.records)
             if not self._batch:
@@ -137,11 +147,11 @@ class Shard(Generic[M]):
             self._batch_bytes += _size(outcome.records)
             if not self._append_is_due:
                 self._append_is_due = True
-                self._env.loop.call_soon(self._append)
+                self._loop.call_soon(self._append)
         if self._end <= self.partition.high_watermark and not self._waiting:
             _happened(outcome, done)
         else:
-            due = self._env.loop.time() + self._reply_within_ms / 1000
+            due = self._loop.time() + self._reply_within_ms / 1000
             self._waiting.append(_Reply(self._end, outcome, done, due))
             if self._deadline is None:  # one for all that wait, set anew when it is reached
                 self._deadline = self._timers.after(self._reply_within_ms, self._give_up)
@@ -152,7 +162,7 @@ class Shard(Generic[M]):
     def _give_up(self) -> None:
         """Whoever has waited too long is told so. What was decided may still come to be, and be undone if not."""
         self._deadline = None
-        now = self._env.loop.time()
+        now = self._loop.time()
         for reply in self._waiting:
             if reply.due > now:
                 self._deadline = self._timers.after((reply.due - now) * 1000, self._give_up)
@@ -171,7 +181,7 @@ class Shard(Generic[M]):
         records, self._batch = self._batch, []
         self._batch_bytes = 0
         now_ms = self._env.clock.now_ms()
-        batch = build_batch([Record(record.key, record.value, now_ms) for record in records])
+        batch = build_plain_batch(records, now_ms)
         if len(batch) > self.partition.log.config.max_message_bytes:
             self._fail(self._batch_base, KafkaError(ErrorCode.unknown_server_error, "too much for one batch"))
             return
@@ -212,20 +222,30 @@ class Shard(Generic[M]):
     # -- alarms
 
     def set(self, name: object, delay_ms: float, operation: Callable[[], Outcome[Any]]) -> None:
-        self.cancel(name)
-        if self.state is State.CLOSED:
+        """Sessions are put off with each sign of life, and few ever end: the timer stays, and looks when it rings."""
+        due = self._loop.time() + delay_ms / 1000
+        alarm = self._alarms.get(name)
+        if alarm is not None and alarm.rings <= due:
+            alarm.due, alarm.operation = due, operation
             return
-        self._alarms[name] = self._timers.after(delay_ms, self._ring, name, operation)
+        self.cancel(name)
+        if self.state is not State.CLOSED:
+            self._alarms[name] = _Alarm(self._timers.after(delay_ms, self._ring, name), due, due, operation)
 
     def cancel(self, name: object) -> None:
         alarm = self._alarms.pop(name, None)
         if alarm is not None:
-            alarm.cancel()
+            alarm.timer.cancel()
 
-    def _ring(self, name: object, operation: Callable[[], Outcome[Any]]) -> None:
-        self._alarms.pop(name, None)
-        if self.state is State.ACTIVE:
-            self._accept(operation())
+    def _ring(self, name: object) -> None:
+        alarm = self._alarms.pop(name)
+        left_s = alarm.due - self._loop.time()
+        if left_s > 0:
+            alarm.timer = self._timers.after(left_s * 1000, self._ring, name)
+            alarm.rings = alarm.due
+            self._alarms[name] = alarm
+        elif self.state is State.ACTIVE:
+            self._accept(alarm.operation())
 
 
 _ERRORS: Final = {

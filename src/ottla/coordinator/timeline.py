@@ -23,6 +23,8 @@ class Timeline:
     def __init__(self) -> None:
         self.offset = 0
         """Of the record that is being applied: what changes now, changes with it."""
+        self.is_kept = True
+        """Not while a log is replayed: what it holds is committed, and nothing will be undone."""
         self._changes: deque[tuple[int, TimelineDict[Any, Any], Any]] = deque()
 
     def note(self, table: TimelineDict[Any, Any], key: Any) -> None:
@@ -51,7 +53,7 @@ class TimelineDict(Generic[K, V]):
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._now: dict[K, V] = {}
-        self._before: dict[K, deque[object]] = {}  # what was there before each change that is not committed
+        self._before: dict[K, list[object]] = {}  # what was there before each change that is not committed
 
     def __len__(self) -> int:
         return len(self._now)
@@ -103,14 +105,21 @@ class TimelineDict(Generic[K, V]):
     # -- for the timeline
 
     def _keep(self, key: K) -> None:
-        self._before.setdefault(key, deque()).append(self._now.get(key, _NOTHING))
+        if not self._timeline.is_kept:
+            return
+        was, before = self._now.get(key, _NOTHING), self._before.get(key)
+        if before is None:
+            self._before[key] = [was]
+        else:
+            before.append(was)
         self._timeline.note(self, key)
 
     def forget_oldest(self, key: K) -> None:
         before = self._before[key]
-        before.popleft()
-        if not before:
+        if len(before) == 1:
             del self._before[key]
+        else:
+            del before[0]
 
     def take_back_newest(self, key: K) -> None:
         before = self._before[key]

@@ -61,7 +61,7 @@ class LogDir:
         self.is_cordoned = False
         self.on_failed: Callable[[LogDir], None] = lambda _: None
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        self.unfinished: dict[TopicPartition, str] = {}
+        self.unfinished: list[tuple[TopicPartition, str]] = []
         """Folders of moves to this dir that were cut off."""
         self._env = env
         self._disk = env.disk
@@ -118,19 +118,19 @@ class LogDir:
         self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN_MARK}")
         self._disk.sync_dir(self.path)
         to_delete = []
-        if not self.was_clean:
-            _log.info("%s was not left by a clean stop: what lies beyond the recovery points is checked", self.path)
         folders = self._disk.list_folders(self.path)
+        if not self.was_clean and any(map(_is_partition, folders)):  # a new folder has nothing to check
+            _log.info("%s was not left by a clean stop: what lies beyond the recovery points is checked", self.path)
         for number, name in enumerate(folders):
             folder = f"{self.path}/{name}"
             if name.endswith(DELETE_DIR_SUFFIX):
                 to_delete.append(folder)
                 continue
             if (moving := parse_future_dir(name)) is not None:
-                self.unfinished[moving] = folder
+                self.unfinished.append((moving, folder))
                 continue
             partition = parse_partition_dir(name)
-            if partition is None or partition.topic == METADATA_TOPIC or name.endswith(STRAY_DIR_SUFFIX):
+            if partition is None or not _is_partition(name):
                 continue
             topic_id = self._topic_id(folder)
             topic = known(partition, topic_id, self.id)
@@ -320,3 +320,9 @@ def _stop(logs: list[PartitionLog]) -> None:
         except OSError as error:
             _log.error("%s could not be made durable and will be checked at the next start: %s", log.folder, error)
             log.failed = error
+
+
+def _is_partition(folder: str) -> bool:
+    """One that clients may know: not the metadata log's, not one set aside."""
+    partition = parse_partition_dir(folder)
+    return partition is not None and partition.topic != METADATA_TOPIC and not folder.endswith(STRAY_DIR_SUFFIX)

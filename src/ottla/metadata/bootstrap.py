@@ -1,7 +1,6 @@
 """The file `bootstrap.checkpoint`: the records a new cluster begins with, written by `storage format`.
 
-It has the form of a metadata snapshot: a control batch with a header, batches of records, a control batch with a
-footer.
+It has the form of a metadata snapshot (raft/snapshot_format.py).
 """
 
 from collections.abc import Sequence
@@ -13,47 +12,24 @@ from ottla.metadata.batches import batch_records, metadata_batch
 from ottla.metadata.record_codec import RecordError
 from ottla.metadata.records.base import MetadataRecord
 from ottla.model.errors import OttlaError
-from ottla.raft.control_records import ControlType, control_type, snapshot_footer_batch, snapshot_header_batch
-from ottla.record.batch import computed_crc, new_head, parse_header
-from ottla.record.reader import iterate_batches, read_records
+from ottla.raft import snapshot_format
 from ottla.record.records import CorruptBatch
 
 FILE_NAME: Final = "bootstrap.checkpoint"
-_EPOCH: Final = 0
+_ADVICE: Final = "Format the storage again."
 
 
 def encode(records: Sequence[MetadataRecord], metadata_version: int, now_ms: int) -> bytes:
-    batches = [snapshot_header_batch(0, now_ms)]
-    if records:
-        batches.append(metadata_batch(records, metadata_version, now_ms))
-    batches.append(snapshot_footer_batch(now_ms))
-    out = bytearray()
-    offset = 0
-    for batch in batches:
-        header = parse_header(batch)
-        head = new_head(offset, header.length, _EPOCH)
-        out += head + batch[len(head) :]
-        offset += header.record_count
-    return bytes(out)
+    return snapshot_format.encode([metadata_batch(records, metadata_version, now_ms)] if records else [], now_ms)
 
 
 def decode(data: bytes, source: str = FILE_NAME) -> tuple[MetadataRecord, ...]:
     """OttlaError if the file is cut or damaged: a cluster must not begin with half of its first records."""
-    records: list[MetadataRecord] = []
-    kinds: list[int] = []
+    contents = snapshot_format.decode(data, source, _ADVICE)
     try:
-        for header, batch in iterate_batches(data):
-            if header.crc != computed_crc(batch):
-                raise CorruptBatch(f"the checksum of the batch at offset {header.base_offset} is wrong")
-            if header.is_control:
-                kinds += (control_type(record) for record in read_records(batch))
-            else:
-                records += batch_records(batch)
+        return tuple(record for batch in contents.batches for record in batch_records(batch))
     except (CorruptBatch, RecordError) as error:
-        raise OttlaError(f"{source} is damaged: {error}. Format the storage again.") from error
-    if kinds[:1] != [ControlType.SNAPSHOT_HEADER] or kinds[-1:] != [ControlType.SNAPSHOT_FOOTER]:
-        raise OttlaError(f"{source} has no header or no footer: it was cut. Format the storage again.")
-    return tuple(records)
+        raise OttlaError(f"{source} is damaged: {error}. {_ADVICE}") from error
 
 
 def load(disk: Disk, folder: str) -> tuple[MetadataRecord, ...] | None:

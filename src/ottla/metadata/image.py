@@ -13,6 +13,7 @@ from uuid import UUID
 
 from ottla.metadata.records.base import MetadataRecord
 from ottla.model import ids
+from ottla.model.names import ResourceType as ResourceType
 
 NO_LEADER: Final = -1
 METADATA_VERSION: Final = "metadata.version"
@@ -27,16 +28,6 @@ RESERVED_DIRECTORIES: Final = ids.RESERVED
 class LeaderRecoveryState(IntEnum):
     RECOVERED = 0
     RECOVERING = 1  # elected uncleanly, and has not yet said that it is done with the consequences
-
-
-class ResourceType(IntEnum):
-    """What has configs. The numbers are those of the protocol."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class ConfigResource(NamedTuple):

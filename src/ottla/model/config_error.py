@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ottla.model.errors import OttlaError
 
 
@@ -23,3 +25,20 @@ class ConfigError(OttlaError):
 
     def at(self, where: str) -> ConfigError:
         return ConfigError(self.name, self.value, self.reason, where)
+
+
+class ConfigErrors(ConfigError):
+    """Several at once, so that a file need not be put right one start at a time. The first speaks for all by name."""
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        first = errors[0]
+        super().__init__(first.name, first.value, first.reason, first.where)
+        self.errors = tuple(errors)
+
+    def __str__(self) -> str:
+        return f"{len(self.errors)} configs cannot be used:" + "".join(f"\n  {error}" for error in self.errors)
+
+
+def raise_any(errors: Sequence[ConfigError]) -> None:
+    if errors:
+        raise errors[0] if len(errors) == 1 else ConfigErrors(errors)

@@ -1,5 +1,6 @@
 """The names that everything else uses, so that an offset is never mistaken for an epoch."""
 
+from enum import IntEnum
 from typing import Final, NamedTuple, NewType
 from uuid import UUID
 
@@ -32,3 +33,13 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class ResourceType(IntEnum):
+    """What has configs. The numbers are those of the protocol."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32

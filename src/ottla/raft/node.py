@@ -1,4 +1,4 @@
-"""A voter at work: carries out on the event loop what quorum.py decides.
+"""A replica of the quorum at work: carries out on the event loop what quorum.py decides.
 
 What is appended passes three stages, each with its event: appended (`append` returns), flushed, committed
 (`on_committed`). Appends that arrive while an fsync is under way share the next one.
@@ -14,9 +14,12 @@ from collections.abc import Callable, Iterable
 from ottla.env.ports import Buffer, Env
 from ottla.env.tasks import Tasks
 from ottla.raft import quorum_state
-from ottla.raft.control_records import leader_change_batch
+from ottla.raft.control_records import control_batch
+from ottla.raft.effects import AppendControl, Committed, Effect, LeaderChanged, Persist
 from ottla.raft.log import RaftLog
-from ottla.raft.quorum import BecomeLeader, Committed, Effect, Persist, Quorum, Role
+from ottla.raft.log_view import ControlHistory, EpochStart, LogView
+from ottla.raft.quorum import Quorum
+from ottla.raft.voters import ReplicaKey, VoterNode, VoterSet
 
 _log = logging.getLogger("ottla.raft")
 
@@ -36,10 +39,18 @@ class RaftNode:
         self.on_failed: list[Callable[[BaseException], None]] = []
         self._env = env
         self._folder = folder
-        self._quorum = Quorum(node_id, voters, quorum_state.load(env.disk, folder), log.end_offset, log.last_epoch)
+        self._node_id = node_id
+        if voters != (node_id,):
+            raise ValueError(f"node {node_id} must be the only voter, but the voters are {voters}")
+        epochs = [EpochStart(log.last_epoch, 0)] if log.end_offset else []
+        view = LogView(ControlHistory(VoterSet.static(voters)), end_offset=log.end_offset, epochs=epochs)
+        stored = quorum_state.load(env.disk, folder)
+        self._quorum = Quorum(VoterNode(ReplicaKey(node_id)), "", view, stored, below=env.random.below)
         self._flushed = 0
         self._is_flushing = False
         self._tasks = Tasks(self._fail)
+        self._news: deque[Committed | LeaderChanged] = deque()
+        self._is_telling = False
 
     @property
     def epoch(self) -> int:
@@ -51,7 +62,7 @@ class RaftNode:
 
     @property
     def is_leader(self) -> bool:
-        return self._quorum.role is Role.LEADER
+        return self._quorum.is_leader
 
     @property
     def high_watermark(self) -> int:
@@ -61,7 +72,7 @@ class RaftNode:
     async def start(self) -> None:
         """Becomes leader. When this returns, all that the log held and the LeaderChange record are committed."""
         leads_from = self.log.end_offset
-        self._carry_out(self._quorum.start())
+        self._carry_out(self._quorum.start(self._now()))
         await self.committed(leads_from)
 
     def append(self, batch: Buffer) -> int:
@@ -70,13 +81,17 @@ class RaftNode:
         OSError if it could not be appended: this node then no longer leads.
         """
         if not self.is_leader:
-            raise NotLeaderError(f"node {self._quorum.node_id} is {self._quorum.role.value} in epoch {self.epoch}")
+            raise NotLeaderError(f"node {self._node_id} is {self._quorum.role.value} in epoch {self.epoch}")
+        base_offset = self._append(batch)
+        self._carry_out(self._quorum.appended(self._now(), self.log.end_offset))
+        return base_offset
+
+    def _append(self, batch: Buffer) -> int:
         try:
             base_offset = self.log.append(batch, self.epoch)
         except OSError as error:
             self._fail(error)  # a log that failed once takes nothing more: better to say so than to lead in vain
             raise
-        self._quorum.appended(self.log.end_offset)
         if not self._is_flushing:
             self._is_flushing = True
             self._tasks.start(self._flush_until_level(), "raft-flush")
@@ -110,38 +125,56 @@ class RaftNode:
         """Makes durable what was appended, then appends nothing more."""
         if self.is_leader and self.failure is None and self.log.end_offset > self._flushed:
             await self.committed(self.log.end_offset - 1)
-        self._quorum.resign()
+        self._quorum.fail()
         await self._tasks.stop()
 
+    def _now(self) -> int:
+        return int(self._env.clock.elapsed() * 1000)
+
     def _carry_out(self, effects: Iterable[Effect]) -> None:
-        waiting = deque(effects)
-        while waiting:
-            match waiting.popleft():
+        """Whoever is told of something may append at once, so nobody is told before all the rest is done."""
+        for effect in effects:
+            match effect:
                 case Persist(state):
                     quorum_state.store(self._env.disk, self._folder, state)
-                    waiting.extend(self._quorum.persisted(state))
-                case BecomeLeader(epoch, voters, granting):
-                    _log.info("Node %d leads the metadata quorum in epoch %d", self._quorum.node_id, epoch)
-                    now_ms = self._env.clock.now_ms()
-                    self.append(leader_change_batch(self._quorum.node_id, voters, granting, now_ms))
-                case Committed(high_watermark):
-                    for listener in list(self.on_committed):
-                        listener(high_watermark)
+                case AppendControl(records=records):
+                    self._append(control_batch(records, self._env.clock.now_ms()))
+                case Committed() | LeaderChanged():
+                    self._news.append(effect)
+                case _:
+                    raise AssertionError(f"{effect} is not for a sole voter")
+        if self._is_telling:
+            return
+        self._is_telling = True
+        try:
+            while self._news:
+                self._tell(self._news.popleft())
+        finally:
+            self._is_telling = False
+
+    def _tell(self, news: Committed | LeaderChanged) -> None:
+        match news:
+            case Committed(high_watermark):
+                for listener in list(self.on_committed):
+                    listener(high_watermark)
+            case LeaderChanged(leader_id, epoch) if leader_id == self._node_id:
+                _log.info("Node %d leads the metadata quorum in epoch %d", self._node_id, epoch)
 
     async def _flush_until_level(self) -> None:
         try:
             while self._flushed < self.log.end_offset and self.is_leader:
+                generation = self._quorum.log_generation
                 self._flushed = await self.log.flush()
                 for listener in list(self.on_flushed):
                     listener(self._flushed)
-                self._carry_out(self._quorum.flushed(self._quorum.node_id, self._flushed))
+                self._carry_out(self._quorum.flushed(self._now(), self._flushed, generation))
         finally:
             self._is_flushing = False
 
     def _fail(self, error: BaseException) -> None:
         """After a failed fsync nobody knows what the disk has (the kernel may have dropped the pages): never go on."""
         self.failure = error
-        self._quorum.resign()
+        self._quorum.fail()
         _log.error("The metadata log cannot be written, this node no longer leads: %s", error, exc_info=error)
         for listener in list(self.on_failed):
             listener(error)

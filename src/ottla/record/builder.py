@@ -1,7 +1,7 @@
 """Builds v2 batches from records: for internal topics, tools and tests. A client's batches are stored as they come."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -44,34 +44,69 @@ def build_batch(
     body = bytearray()
     for delta, record in enumerate(listed):
         _append_record(body, delta, record, base_timestamp)
-    packed = body if codec == Codec.NONE else compress(codec, body)
     attributes = (
         codec
         | (TIMESTAMP_TYPE_BIT if timestamp_type == TimestampType.LOG_APPEND_TIME else 0)
         | (TRANSACTIONAL_BIT if transactional else 0)
         | (CONTROL_BIT if control else 0)
     )
-    batch = bytearray(HEADER_SIZE)
-    HEADER.pack_into(
-        batch,
-        0,
-        base_offset,
-        HEADER_SIZE - LOG_OVERHEAD + len(packed),
-        leader_epoch,
-        MAGIC_V2,
-        0,
-        attributes,
-        len(listed) - 1,
+    batch = _Batch(
+        len(listed),
         base_timestamp,
         max(record.timestamp for record in listed),
+        base_offset,
+        leader_epoch,
+        attributes,
         producer_id,
         producer_epoch,
         base_sequence,
-        len(listed),
     )
-    batch += packed
-    batch[_CRC_POSITION:_CRC_START] = crc32c(memoryview(batch)[_CRC_START:]).to_bytes(4, "big")
-    return bytes(batch)
+    return batch.around(body if codec == Codec.NONE else compress(codec, body))
+
+
+def build_plain_batch(records: Sequence[tuple[bytes, bytes | None]], timestamp: int) -> bytes:
+    """Keys and values of one moment; no more to say. Coordinators write many small ones of these."""
+    parts: list[bytes] = []
+    for delta, (key, value) in enumerate(records):
+        start = b"\x00\x00" + varint(delta) + varint(len(key)) + key  # no attributes, no later than the batch
+        end = _NULL + b"\x00" if value is None else varint(len(value)) + value + b"\x00"  # no headers
+        parts += varint(len(start) + len(end)), start, end
+    return _Batch(len(records), timestamp, timestamp).around(b"".join(parts))
+
+
+class _Batch(NamedTuple):
+    records: int
+    base_timestamp: int
+    max_timestamp: int
+    base_offset: int = 0
+    leader_epoch: int = -1
+    attributes: int = 0
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+    def around(self, packed: bytes | bytearray) -> bytes:
+        batch = bytearray(HEADER_SIZE)
+        HEADER.pack_into(
+            batch,
+            0,
+            self.base_offset,
+            HEADER_SIZE - LOG_OVERHEAD + len(packed),
+            self.leader_epoch,
+            MAGIC_V2,
+            0,
+            self.attributes,
+            self.records - 1,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.records,
+        )
+        batch += packed
+        batch[_CRC_POSITION:_CRC_START] = crc32c(memoryview(batch)[_CRC_START:]).to_bytes(4, "big")
+        return bytes(batch)
 
 
 def varint(value: int) -> bytes:

@@ -1,7 +1,7 @@
 """Reads batches and the records in them. Not for the broker's path: a Python loop over records."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.env.ports import Buffer
 from ottla.record.batch import (
@@ -54,6 +54,64 @@ def read_records(batch: Buffer, *, limit: int = DECOMPRESSED_LIMIT) -> list[Reco
         return _parse(body, header)
     except IndexError as error:
         raise CorruptBatch(f"records of the batch at offset {header.base_offset} are damaged: {error}") from None
+
+
+class Entry(NamedTuple):
+    """What a table made of records needs of one."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def read_entries(header: BatchHeader, batch: Buffer) -> list[Entry]:
+    """Of a batch from `iterate_batches`. A start reads them by the million, so most is done in place here."""
+    body = memoryview(batch)[HEADER_SIZE : header.size]
+    data = decompress(header.attributes & CODEC_MASK, body, limit=DECOMPRESSED_LIMIT)
+    try:
+        return _entries(data, header.base_offset, header.record_count)
+    except IndexError as error:
+        raise CorruptBatch(f"records of the batch at offset {header.base_offset} are damaged: {error}") from None
+
+
+def _entries(data: bytes, base_offset: int, count: int) -> list[Entry]:
+    entries: list[Entry] = []
+    key: bytes | None
+    value: bytes | None
+    size, position = len(data), 0
+    for _ in range(count):
+        length, start = read_varint(data, position)
+        end = start + length
+        if length < 0 or end > size:
+            raise CorruptBatch(f"record {len(entries)} of the batch at offset {base_offset} ends outside the batch")
+        position = start + 2  # after the attributes and, if it is short, the timestamp
+        if data[start + 1] >= 0x80:
+            _, position = read_varint(data, start + 1)
+        byte = data[position]
+        if byte < 0x80:
+            offset, position = base_offset + (byte >> 1), position + 1
+        else:
+            delta, position = read_varint(data, position)
+            offset = base_offset + delta
+        byte = data[position]
+        if byte < 0x80 and not byte & 1:
+            position += 1
+            key, position = data[position : position + (byte >> 1)], position + (byte >> 1)
+        else:
+            key, position = _read_bytes(data, position, end)
+        byte = data[position]
+        if byte < 0x80 and not byte & 1:
+            position += 1
+            value, position = data[position : position + (byte >> 1)], position + (byte >> 1)
+        else:
+            value, position = _read_bytes(data, position, end)
+        if position >= end:
+            raise CorruptBatch(f"record {len(entries)} of the batch at offset {base_offset} is not as long as it says")
+        entries.append(Entry(offset, key, value))
+        position = end
+    if position != size:
+        raise CorruptBatch(f"bytes after the last record of the batch at offset {base_offset}")
+    return entries
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:

@@ -59,6 +59,7 @@ class Turn:
     def postpone(self, go_on: Callable[[], None]) -> None:
         """To the next turn, or one after that, in the order of asking."""
         self._postponed.append(go_on)
+        self.is_over()  # so that there is a next one
 
     def _next(self) -> None:
         self._ends = None

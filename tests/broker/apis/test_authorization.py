@@ -176,7 +176,7 @@ def test_a_producer_id_needs_a_right_to_write(
     assert answer.error_code is code
 
 
-@pytest.mark.parametrize(
+EVERY_KIND = pytest.mark.parametrize(
     ("kind", "name", "resource", "code"),
     [
         (2, "any", Resource.TOPIC, ErrorCode.topic_authorization_failed),
@@ -186,6 +186,9 @@ def test_a_producer_id_needs_a_right_to_write(
         (32, "any", Resource.GROUP, ErrorCode.group_authorization_failed),
     ],
 )
+
+
+@EVERY_KIND
 def test_configs_need_describe_configs(
     node: RunningNode, kind: int, name: str, resource: Resource, code: ErrorCode
 ) -> None:
@@ -229,16 +232,7 @@ def test_cluster_operations_are_none_for_those_who_may_not_describe_it(node: Run
     assert answer.cluster_authorized_operations == 0
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "resource", "code"),
-    [
-        (2, "any", Resource.TOPIC, ErrorCode.topic_authorization_failed),
-        (4, "1", Resource.CLUSTER, ErrorCode.cluster_authorization_failed),
-        (8, "1", Resource.CLUSTER, ErrorCode.cluster_authorization_failed),
-        (16, "any", Resource.CLUSTER, ErrorCode.cluster_authorization_failed),
-        (32, "any", Resource.GROUP, ErrorCode.group_authorization_failed),
-    ],
-)
+@EVERY_KIND
 def test_configs_are_changed_by_those_who_may(
     node: RunningNode, kind: int, name: str, resource: Resource, code: ErrorCode
 ) -> None:

@@ -67,15 +67,22 @@ def test_a_batch_is_stored_with_the_codec_of_its_topic(
             assert kept[16:] == sent[16:], "what has the right codec stays as it is"
 
 
-@pytest.mark.parametrize(("codec", "weak", "strong"), [("gzip", "1", "9"), ("lz4", "1", "12"), ("zstd", "-50", "19")])
+@pytest.mark.parametrize(
+    ("codec", "config", "weak", "strong"),
+    [
+        ("gzip", "compression_gzip_level", "1", "9"),
+        ("lz4", "compression_lz4_level", "1", "12"),
+        ("zstd", "compression_zstd_level", "-50", "19"),
+    ],
+)
 def test_the_level_makes_a_difference(
-    node: RunningNode, new_topic: Callable[..., str], codec: str, weak: str, strong: str
+    node: RunningNode, new_topic: Callable[..., str], codec: str, config: str, weak: str, strong: str
 ) -> None:
     sizes = []
     text = b" ".join(b"%d" % (number * number % 7919) for number in range(20_000))
     batch = build_batch([Record(None, text, T0)])
     for level in (weak, strong):
-        topic = new_topic(compression_type=codec, **{f"compression_{codec}_level": level})
+        topic = new_topic(compression_type=codec, **{config: level})
         assert produce(node.address, topic, batch).error_code is ErrorCode.none
         sizes.append(len(stored(node, topic)[0]))
     assert sizes[1] < sizes[0] < len(batch)

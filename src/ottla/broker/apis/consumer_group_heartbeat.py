@@ -6,6 +6,7 @@ Versions (KIP-848): 1 has patterns, and members choose their id themselves (KIP-
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -65,11 +66,15 @@ def _check(context: Context, request: Any) -> None:
         _demand(request.instance_id is not None, "InstanceId can't be null.")
     else:
         _demand(epoch > AWAY, "MemberEpoch is invalid.")
-    assignors = assignors_of(context.node.config)
-    if request.server_assignor is not None and request.server_assignor not in assignors:
+    if request.server_assignor is not None:
+        _check_assignor(request.server_assignor, assignors_of(context.node.config))
+
+
+def _check_assignor(name: str, known: Sequence[str]) -> None:
+    if name not in known:
         raise KafkaError(
             ErrorCode.unsupported_assignor,
-            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
+            f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(known)}.",
         )
 
 

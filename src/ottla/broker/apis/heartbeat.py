@@ -27,7 +27,7 @@ def handle(context: Context, request: Any) -> Any:
     told = submit(
         context,
         group_id,
-        lambda machine: machine.classic.heartbeat(group_id, request.member_id, instance_id, request.generation_id),
+        lambda machine: machine.members.heartbeat(group_id, request.member_id, instance_id, request.generation_id),
     )
     heard(context, group_id, request.member_id)
     return Waiting(told, lambda told: _respond(context, _code(told)))

@@ -50,7 +50,7 @@ def handle(context: Context, request: Any) -> Any:
         request.reason if version >= _HAS_REASON else None,
     )
     told: asyncio.Future[JoinAnswer] = ask(
-        context, join.group_id, lambda machine, answer: machine.classic.join(join, answer)
+        context, join.group_id, lambda machine, answer: machine.members.join(join, answer)
     )
     if join.member_id:
         heard(context, join.group_id, join.member_id)

@@ -6,22 +6,24 @@ Versions: 2 is the oldest, 2 to 4 let a client set how long offsets are kept, 6 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+import asyncio
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from ottla.broker.context import Api, Context
+from ottla.broker.apis.offset_commit_format import BY_ID, write_answer
+from ottla.broker.context import Api, Context, Waiting
 from ottla.coordinator.group.offsets import Commit, Member
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import Operation, Resource
 
 _OWN_RETENTION: Final = 4  # the last version in which a client can say how long
 _INSTANCES: Final = 7
-_BY_ID: Final = 10
 _LEADER_EPOCHS: Final = 6
+_SMALLEST_RECORD: Final = 40  # bytes
 _ONE_MS: Final = timedelta(milliseconds=1)
-_Name = UUID | str | None
+_NONE: Final = ErrorCode.none
+_Name = UUID | str
 
 
 class _Place(NamedTuple):
@@ -32,7 +34,7 @@ class _Place(NamedTuple):
     partition: int
 
 
-def handle(context: Context, request: Any) -> Any | Coroutine[Any, Any, Any]:
+def handle(context: Context, request: Any) -> bytes | Waiting:
     if not context.allowed(Operation.READ, Resource.GROUP, request.group_id):
         return _refuse_all(context, request, ErrorCode.group_authorization_failed)
     answer = _Answer(context)
@@ -40,7 +42,7 @@ def handle(context: Context, request: Any) -> Any | Coroutine[Any, Any, Any]:
     places: list[_Place] = []
     for index, topic in enumerate(request.topics):
         _sort_out(context, index, topic, answer, commits, places)
-    return answer.build() if not commits else _commit(context, request, commits, places, answer)
+    return answer.frame() if not commits else _commit(context, request, commits, places, answer)
 
 
 def _sort_out(
@@ -48,9 +50,9 @@ def _sort_out(
 ) -> None:
     """What can be committed goes to the commits, what cannot into the answer."""
     image = context.node.image
-    named = topic.topic_id if context.version >= _BY_ID else topic.name
-    known = image.topics.get(named) if context.version >= _BY_ID else image.topic(named)
-    if known is None and context.version >= _BY_ID:
+    named = topic.topic_id if context.version >= BY_ID else topic.name
+    known = image.topics.get(named) if context.version >= BY_ID else image.topic(named)
+    if known is None and context.version >= BY_ID:
         answer.add(named, topic.partitions, ErrorCode.unknown_topic_id)
     elif not context.allowed(Operation.READ, Resource.TOPIC, known.name if known is not None else named):
         answer.add(named, topic.partitions, ErrorCode.topic_authorization_failed)
@@ -70,34 +72,41 @@ def _sort_out(
             places.append(_Place(index, named, number))
 
 
-async def _commit(
+def _commit(
     context: Context, request: Any, commits: list[Commit], places: list[_Place], answer: _Answer
-) -> Any:  # fmt: skip
-    instance_id = request.group_instance_id if context.version >= _INSTANCES else None
+) -> bytes | Waiting:
+    version = context.version
+    instance_id = request.group_instance_id if version >= _INSTANCES else None
     member = Member(request.group_id, request.member_id, instance_id, request.generation_id_or_member_epoch)
-    retention_ms = request.retention_time // _ONE_MS if context.version <= _OWN_RETENTION else -1
+    retention_ms = request.retention_time // _ONE_MS if version <= _OWN_RETENTION else -1
+    kept_ms = None if retention_ms == -1 else retention_ms
+
+    def tell(told: asyncio.Future[ErrorCode | list[ErrorCode]]) -> bytes:
+        return finish(error.code if isinstance(error := told.exception(), KafkaError) else told.result())
+
+    def finish(result: ErrorCode | list[ErrorCode]) -> bytes:
+        codes = [result] * len(commits) if isinstance(result, ErrorCode) else result
+        answer.add_committed(places, codes)
+        if member.id and not isinstance(result, ErrorCode):
+            context.node.groups.history.committed(member.group, member.id, context.connection)
+        return answer.frame()
+
     try:
-        result = await context.node.groups.write(
-            request.group_id,
-            lambda machine: machine.offsets.commit(
-                member, commits, context.version, None if retention_ms == -1 else retention_ms
-            ),
+        if len(commits) * _SMALLEST_RECORD > context.node.groups.largest_write(request.group_id):
+            raise KafkaError(ErrorCode.unknown_server_error, "too many offsets for one batch")  # known without trying
+        told = context.node.groups.submit(
+            request.group_id, lambda machine: machine.offsets.commit(member, commits, version, kept_ms)
         )
     except KafkaError as error:
-        result = error.code
-    else:
-        if not isinstance(result, ErrorCode) and member.id:
-            context.node.groups.history.committed(member.group, member.id, context.connection)
-    codes = [result] * len(commits) if isinstance(result, ErrorCode) else result
-    answer.add_committed(places, codes)
-    return answer.build()
+        return finish(error.code)
+    return Waiting(told, tell)
 
 
-def _refuse_all(context: Context, request: Any, code: ErrorCode) -> Any:
+def _refuse_all(context: Context, request: Any, code: ErrorCode) -> bytes:
     answer = _Answer(context)
     for topic in request.topics:
-        answer.add(topic.topic_id if context.version >= _BY_ID else topic.name, topic.partitions, code)
-    return answer.build()
+        answer.add(topic.topic_id if context.version >= BY_ID else topic.name, topic.partitions, code)
+    return answer.frame()
 
 
 class _Answer:
@@ -108,7 +117,8 @@ class _Answer:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._topics: dict[tuple[int, _Name], list[dict[str, Any]]] = {}
+        self._topics: dict[tuple[int, _Name], list[tuple[int, ErrorCode]]] = {}
+        self._errors: list[ErrorCode] = []
 
     def add(self, named: _Name, rows: Any, code: ErrorCode) -> None:
         for row in rows:
@@ -120,12 +130,16 @@ class _Answer:
             self._put(index if apart else 0, named, partition, code)
 
     def _put(self, index: int, named: _Name, partition: int, code: ErrorCode) -> None:
-        self._topics.setdefault((index, named), []).append({"partition_index": partition, "error_code": code})
+        self._topics.setdefault((index, named), []).append((partition, code))
+        if code is not _NONE:
+            self._errors.append(code)
 
-    def build(self) -> Any:
-        name = "topic_id" if self._context.version >= _BY_ID else "name"
-        topics = [{name: named, "partitions": rows} for (_, named), rows in self._topics.items()]
-        return self._context.respond(throttle_time=timedelta(0), topics=topics)
+    def frame(self) -> bytes:
+        if self._errors:
+            self._context.count_errors(self._errors)
+        header = self._context.header
+        topics = [(named, rows) for (_, named), rows in self._topics.items()]
+        return write_answer(header.version, header.correlation_id, topics)
 
 
 API: Final = Api(8, "OffsetCommit", oldest=2, newest=10, handle=handle)

@@ -38,7 +38,7 @@ def handle(context: Context, request: Any) -> Any:
         [(share.member_id, share.assignment) for share in request.assignments],
     )
     told: asyncio.Future[SyncAnswer] = ask(
-        context, sync.group_id, lambda machine, answer: machine.classic.sync(sync, answer)
+        context, sync.group_id, lambda machine, answer: machine.members.sync(sync, answer)
     )
     heard(context, sync.group_id, sync.member_id)
     return Waiting(told, lambda told: _respond(context, answer_of(told, SyncAnswer)))

@@ -7,15 +7,9 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple, cast
 
 from ottla.cli.admin.session import Session, raise_for
+from ottla.cli.secrets import HIDDEN
 from ottla.model.errors import OttlaError
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
+from ottla.model.names import ResourceType
 
 
 class Operation(IntEnum):
@@ -26,6 +20,7 @@ class Operation(IntEnum):
 
 
 DYNAMIC_TOPIC_CONFIG: Final = 1
+DYNAMIC_DEFAULT_BROKER_CONFIG: Final = 3
 DEFAULT_CONFIG: Final = 5
 
 SOURCES: Final = {
@@ -56,6 +51,16 @@ class Resource(NamedTuple):
         of_one = self.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and self.name
         return int(self.name) if of_one else None
 
+    @property
+    def own_source(self) -> int:
+        """Where a value comes from that was set for this resource itself."""
+        all_brokers = self.type is ResourceType.BROKER and not self.name
+        return DYNAMIC_DEFAULT_BROKER_CONFIG if all_brokers else _OWN_SOURCES[self.type]
+
+
+def of_topic(name: str) -> Resource:
+    return Resource(ResourceType.TOPIC, name)
+
 
 _NAMES: Final = {
     ResourceType.TOPIC: "topic",
@@ -63,6 +68,15 @@ _NAMES: Final = {
     ResourceType.BROKER_LOGGER: "loggers of broker",
     ResourceType.CLIENT_METRICS: "client metrics",
     ResourceType.GROUP: "group",
+}
+
+
+_OWN_SOURCES: Final = {
+    ResourceType.TOPIC: DYNAMIC_TOPIC_CONFIG,
+    ResourceType.BROKER: 2,
+    ResourceType.BROKER_LOGGER: 6,
+    ResourceType.CLIENT_METRICS: 7,
+    ResourceType.GROUP: 8,
 }
 
 
@@ -83,7 +97,7 @@ class ConfigEntry(NamedTuple):
     @property
     def shown(self) -> str:
         if self.sensitive:
-            return "(secret)"
+            return HIDDEN
         return "-" if self.value is None else self.value
 
     @property

@@ -9,7 +9,7 @@ import click
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.config_names import all_names, hint, in_words, tables
-from ottla.cli.output import output_option, print_value
+from ottla.cli.output import output_option, print_value, shown
 
 if TYPE_CHECKING:
     from ottla.model.config import ConfigDef
@@ -137,7 +137,7 @@ def _print(meaning: dict[str, Any]) -> None:
         rows.append(("now", f"{live['value']}{f' ({words})' if words else ''}, from {live['source']} ({live['for']})"))
         rows += [("over", f"{each['value']}, from {each['source']}: {each['name']}") for each in live["overrides"]]
     for heading, text in rows:
-        click.echo(f"  {heading:<10}  {text}")
+        click.echo(f"  {heading:<10}  {shown(text)}")
 
 
 _OF = {"topic": "topics", "broker": "brokers", "group": "groups", "client-metrics": "metrics subscriptions"}

@@ -10,6 +10,7 @@ import click
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.config.resource import config_names, known_names, resource, resource_arguments
 from ottla.cli.output import Column, count, is_terminal, note, output_option, print_rows
+from ottla.cli.secrets import HIDDEN
 
 if TYPE_CHECKING:
     from ottla.cli.admin.configs import ConfigEntry, Resource
@@ -82,7 +83,7 @@ def as_row(entry: ConfigEntry) -> dict[str, Any]:
         "overrides": [
             {
                 "name": each.name,
-                "value": "(secret)" if entry.sensitive else each.value,
+                "value": HIDDEN if entry.sensitive else each.value,
                 "source": source(each.source),
             }
             for each in entry.overridden

@@ -7,25 +7,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from ottla.cli.choices import Choice
 from ottla.cli.completing import group_names, topic_names
 from ottla.cli.config_names import tables
+from ottla.model.names import ResourceType
 
 if TYPE_CHECKING:
     from ottla.cli.admin.configs import Resource
 
 F = TypeVar("F", bound=Callable[..., Any])
-KINDS: Final = {
-    "topic": 2,
-    "broker": 4,
-    "broker-logger": 8,
-    "client-metrics": 16,
-    "group": 32,
-}
-"""With the numbers of the protocol."""
+KINDS: Final = {kind.name.lower().replace("_", "-"): kind for kind in ResourceType}
 ALL_BROKERS: Final = "default"
 
 
-class Kind(click.Choice):  # type: ignore[type-arg]  # generic only in newer versions of click
+class Kind(Choice):
     """Also in the plural, as Kafka's tools have it."""
 
     def __init__(self) -> None:
@@ -43,9 +38,9 @@ def resource_arguments(function: F) -> F:
 
 
 def resource(kind: str, name: str) -> Resource:
-    from ottla.cli.admin.configs import Resource, ResourceType
+    from ottla.cli.admin.configs import Resource
 
-    found = ResourceType(KINDS[kind])
+    found = KINDS[kind]
     if found in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         if found is ResourceType.BROKER and name == ALL_BROKERS:
             return Resource(found, "")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import group_names
 from ottla.cli.group.scope import Scope, ScopeType
-from ottla.cli.output import count, is_terminal, may_go_on, note
+from ottla.cli.output import is_terminal, may_go_on, outcome_option, print_outcome
 
 if TYPE_CHECKING:
-    from ottla.cli.admin.session import Refusal, Session
+    from ottla.cli.admin.session import Session
     from ottla.model.names import TopicPartition
 
 
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
     help="Only the offsets of this topic, or of partitions of it; the groups stay. Repeatable.",
 )  # fmt: skip
 @click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal.")
+@outcome_option
 @cluster_options
-def command(groups: tuple[str, ...], scopes: tuple[Scope, ...], yes: bool, cluster: Cluster) -> None:
+def command(
+    groups: tuple[str, ...], scopes: tuple[Scope, ...], yes: bool, output: str | None, cluster: Cluster
+) -> None:
     """Delete groups without members with all their offsets; or, with --topic, only offsets of topics that none reads.
 
     A consumer of a group that was deleted begins where its auto.offset.reset says.
@@ -37,44 +41,46 @@ def command(groups: tuple[str, ...], scopes: tuple[Scope, ...], yes: bool, clust
         named = ", ".join(groups)
         topics = ", ".join(dict.fromkeys(scope.topic for scope in scopes))
         may_go_on(f"Delete the offsets of {named} in {topics}?" if scopes else f"Delete {named} with all offsets?", yes)
-    if scopes:
-        failed = session.run(cluster, lambda there: _delete_offsets(there, groups, scopes))
-    else:
-        failed = session.run(cluster, lambda there: _delete_groups(there, groups))
-    if failed:
+
+    async def ask(there: Session) -> list[dict[str, Any]]:
+        return await (_delete_offsets(there, groups, scopes) if scopes else _delete_groups(there, groups))
+
+    rows = session.run(cluster, ask)
+    without = [group for group in groups if not any(row["group"] == group for row in rows)]
+    print_outcome(output, rows, *_sentences(rows), *(f"Group {group} has no offsets there." for group in without))
+    if not all(row["deleted"] for row in rows):
         sys.exit(1)
 
 
-async def _delete_groups(there: Session, groups: tuple[str, ...]) -> bool:
-    from ottla.cli.admin.groups import delete_groups, no_such_group
+async def _delete_groups(there: Session, groups: tuple[str, ...]) -> list[dict[str, Any]]:
+    from ottla.cli.admin.groups import delete_groups, similar
     from ottla.model.errors import ErrorCode
 
-    outcome = await delete_groups(there, groups)
-    for group, refused in outcome.items():
-        if refused is None:
-            note(f"Deleted group {group}.")
-        elif refused.code is ErrorCode.group_id_not_found:
-            note(f"ottla: {await no_such_group(there, group)}")
-        else:
-            note(f"ottla: cannot delete group {group}: {refused}")
-    return any(outcome.values())
+    rows = []
+    for group, refused in (await delete_groups(there, groups)).items():
+        missing = refused is not None and refused.code is ErrorCode.group_id_not_found
+        reason = None if refused is None else str(refused)
+        if missing and (hint := await similar(there, group)):
+            reason = f"there is no such group{hint}"
+        rows.append({"group": group, "deleted": refused is None, "reason": reason})
+    return rows
 
 
-async def _delete_offsets(there: Session, groups: tuple[str, ...], scopes: tuple[Scope, ...]) -> bool:
+async def _delete_offsets(there: Session, groups: tuple[str, ...], scopes: tuple[Scope, ...]) -> list[dict[str, Any]]:
     from ottla.cli.admin import group_offsets
 
-    failed = False
+    rows = []
     for group in groups:
         wanted = await _partitions(there, group, scopes)
         outcome = await group_offsets.delete(there, group, wanted) if wanted else {}
-        gone = [place for place, refused in outcome.items() if refused is None]
-        if gone:
-            note(f"Deleted {count(len(gone), 'offset')} of group {group}: {', '.join(map(str, gone))}.")
-        elif not outcome:
-            note(f"Group {group} has no offsets there.")
-        failed |= len(gone) < len(outcome)
-        _complain(group, outcome)
-    return failed
+        rows += [
+            {
+                "group": group, "topic": place.topic, "partition": place.partition, "deleted": refused is None,
+                "reason": None if refused is None else str(refused),
+            }
+            for place, refused in sorted(outcome.items())
+        ]  # fmt: skip
+    return rows
 
 
 async def _partitions(there: Session, group: str, scopes: tuple[Scope, ...]) -> list[TopicPartition]:
@@ -90,10 +96,20 @@ async def _partitions(there: Session, group: str, scopes: tuple[Scope, ...]) -> 
     ]
 
 
-def _complain(group: str, outcome: dict[TopicPartition, Refusal | None]) -> None:
-    """Once for a topic: what is true of one partition mostly is of all."""
-    told: set[tuple[str, object]] = set()
-    for place, refused in outcome.items():
-        if refused is not None and (place.topic, refused.code) not in told:
-            told.add((place.topic, refused.code))
-            note(f"ottla: cannot delete offsets of group {group} in {place.topic}: {refused}")
+def _sentences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One for each group, or topic of a group: what is true of one partition mostly is of all."""
+    lines: dict[str, list[int]] = {}
+    for row in rows:
+        group, topic = row["group"], row.get("topic")
+        if topic is None:
+            refused = f"ottla: cannot delete group {group}: {row['reason']}"
+            lines[f"Deleted group {group}." if row["deleted"] else refused] = []
+        elif row["deleted"]:
+            lines.setdefault(f"Deleted the offsets of group {group} in {topic}", []).append(row["partition"])
+        else:
+            lines[f"ottla: cannot delete offsets of group {group} in {topic}: {row['reason']}"] = []
+    return [f"{line}, {_partitions_text(numbers)}." if numbers else line for line, numbers in lines.items()]
+
+
+def _partitions_text(numbers: Sequence[int]) -> str:
+    return f"partition{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.groups import did_you_mean
 from ottla.cli.output import Column, is_terminal, note, output_option, print_rows
 
 STATES = ("Empty", "Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead")
@@ -27,7 +28,9 @@ class AnyOf(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
         found = [part.strip() for part in str(value).split(",") if part.strip()]
         for part in found:
             if part.lower() not in self._words:
-                self.fail(f"{part!r} must be one of {', '.join(self._words.values())}", param, ctx)
+                words = list(self._words.values())
+                close = did_you_mean(part, words, cutoff=0.5)
+                self.fail(f"{part!r} must be one of {', '.join(words)}{close or '.'}", param, ctx)
         return tuple(self._words[part.lower()] for part in found)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:

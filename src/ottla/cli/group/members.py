@@ -53,6 +53,8 @@ def command(groups: tuple[str, ...], every: bool, verbose: bool, output: str | N
     for group in found:
         if not group.members:
             note(f"Group {group.id} has no members now.")
+        elif group.state != "Stable":
+            note(f"Group {group.id} is rebalancing ({group.state}): who has what may change at any moment.")
     if not found:
         note("There are no groups.")
 

@@ -164,7 +164,8 @@ class _Reset:
 
         check_inactive(group)
         if not group.exists:
-            note(f"Group {group.id} is not there yet: it comes to be with its offsets{await similar(there, group.id)}")
+            hint = await similar(there, group.id)
+            note(f"Group {group.id} is not there yet: it comes to be with its offsets{hint or '.'}")
         wanted = None if self._plan is None else self._plan.get(group.id)
         if self._plan is not None and wanted is None:
             raise OttlaError(f"the file has no offsets of group {group.id}")

@@ -14,7 +14,8 @@ import click
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import group_names
 from ottla.cli.group.names import chosen
-from ottla.cli.output import aligned, is_terminal, note
+from ottla.cli.output import aligned, cell, is_terminal, note, output_option, yaml_lines
+from ottla.cli.terminal_text import one_line
 from ottla.cli.times import iso
 
 if TYPE_CHECKING:
@@ -34,16 +35,16 @@ _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
     "-i", "--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds between looks."
 )  # fmt: skip
 @click.option("-n", "--count", "looks", type=click.IntRange(min=1), help="End after so many looks.")
-@click.option("-J", "--json", "as_json", is_flag=True, help="A line of JSON for each group and look.")
+@output_option
 @cluster_options
-def command(groups: tuple[str, ...], interval: float, looks: int | None, as_json: bool, cluster: Cluster) -> None:
+def command(groups: tuple[str, ...], interval: float, looks: int | None, output: str | None, cluster: Cluster) -> None:
     """Watch groups until Ctrl-C: state, members, lag, rates, and when they will have caught up; all if none is named.
 
     Of one group, its partitions are shown too. Rates are those of the last 30 seconds; what is read is seen when it is
     committed. Elsewhere than on a terminal it prints lines: time, group, state, members, lag, read and written a
-    second, seconds until it has caught up.
+    second, seconds until it has caught up, whether it falls behind. JSON is a line for each group and look.
     """
-    watch = _Watch(cluster, groups, interval, as_json)
+    watch = _Watch(cluster, groups, interval, output)
     try:
         watch.run(looks)
     except KeyboardInterrupt:
@@ -55,14 +56,14 @@ def command(groups: tuple[str, ...], interval: float, looks: int | None, as_json
 
 
 class _Watch:
-    def __init__(self, cluster: Cluster, groups: tuple[str, ...], interval: float, as_json: bool) -> None:
+    def __init__(self, cluster: Cluster, groups: tuple[str, ...], interval: float, output: str | None) -> None:
         from ottla.cli.group.rates import Rates
 
         self._cluster = cluster
         self._groups = groups
         self._interval = interval
-        self._as_json = as_json
-        self._draws = is_terminal() and not as_json and os.environ.get("TERM", "dumb") != "dumb"
+        self._output = output
+        self._draws = output is None and is_terminal() and os.environ.get("TERM", "dumb") != "dumb"
         self._rates = Rates()
         self._drawn = False
 
@@ -104,21 +105,27 @@ class _Watch:
 
     def _show(self, figures: Sequence[Figures]) -> None:
         if self._draws:
-            self._draw(view(figures, self._interval))
-            return
-        moment = iso(int(time.time() * 1000))
-        for each in figures:
-            if self._as_json:
-                import json
-
-                click.echo(json.dumps({"time": moment, **told(each)}, ensure_ascii=False))
-            else:
-                click.echo("\t".join((moment, *_line(each))))
+            self._draw(view(figures, f", every {self._interval:g} s; Ctrl-C ends."))
+        elif self._output == "table":
+            click.echo("\n".join((*view(figures, ""), "")))
+        else:
+            moment = iso(int(time.time() * 1000))
+            for each in figures:
+                click.echo(self._text({"time": moment, **told(each)}))
         sys.stdout.flush()
+
+    def _text(self, row: dict[str, Any]) -> str:
+        if self._output == "json":
+            import json
+
+            return json.dumps(row, ensure_ascii=False)
+        if self._output == "yaml":
+            return "\n".join(yaml_lines([row]))
+        return "\t".join(map(cell, row.values()))
 
     def _complain(self, error: str) -> None:
         if self._draws:
-            self._draw([f"ottla: {error}", "Trying again; Ctrl-C ends."])
+            self._draw([f"ottla: {one_line(error)}", "Trying again; Ctrl-C ends."])
         else:
             note(f"ottla: {error}")
 
@@ -133,15 +140,19 @@ class _Watch:
         sys.stdout.flush()
 
 
-def view(figures: Sequence[Figures], interval: float) -> list[str]:
+def view(figures: Sequence[Figures], more: str) -> list[str]:
     """The lines of a screen."""
-    lines = [f"{time.strftime('%H:%M:%S')}, every {interval:g} s; Ctrl-C ends.", ""]
+    lines = [f"{time.strftime('%H:%M:%S')}{more}", ""]
     if not figures:
         return [*lines, "There are no groups."]
-    lines += aligned([GROUPS, *(_group_cells(each) for each in figures)])
+    lines += _table(GROUPS, [_group_cells(each) for each in figures])
     if len(figures) == 1:
-        lines += ["", *aligned([PARTITIONS, *_partition_cells(figures[0])])]
+        lines += ["", *_table(PARTITIONS, _partition_cells(figures[0]))]
     return lines
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return aligned([header, *([one_line(text) for text in row] for row in rows)])
 
 
 def _group_cells(figures: Figures) -> tuple[str, ...]:
@@ -180,14 +191,11 @@ def _number(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
 
 
-def _line(figures: Figures) -> tuple[str, ...]:
-    """For a program: numbers without commas, `-` for what is not known, `inf` for never."""
-    values = list(told(figures).values())
-    return tuple("-" if value is None else f"{value:g}" if isinstance(value, float) else str(value) for value in values)
-
-
 def told(figures: Figures) -> dict[str, Any]:
+    """For a program. It falls behind: it will not have caught up, as long as it goes on like that."""
     group = figures.progress.group
+    seconds = figures.catches_up_in_s
+    falls_behind = seconds == float("inf")
     return {
         "group": group.id,
         "state": group.state,
@@ -195,7 +203,8 @@ def told(figures: Figures) -> dict[str, Any]:
         "lag": figures.progress.lag,
         "read_per_s": _rounded(figures.rate.read),
         "written_per_s": _rounded(figures.rate.written),
-        "caught_up_in_s": _rounded(figures.catches_up_in_s),
+        "caught_up_in_s": None if falls_behind else _rounded(seconds),
+        "falls_behind": falls_behind,
     }
 
 

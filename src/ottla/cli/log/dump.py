@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.cli.output import ItemStream, cell, output_option, print_table
+from ottla.cli.output import ItemStream, cell, output_option, print_table, shown
+from ottla.cli.output import count as counted
+from ottla.cli.terminal_text import one_line
 from ottla.cli.times import iso
 
 if TYPE_CHECKING:
@@ -83,16 +85,16 @@ class _Text:
         self._any = False
 
     def begin(self, file: LogFile) -> None:
-        click.echo(("\n" if self._any else "") + click.style(f"{file.path}  ({file.kind.value})", bold=True))
+        click.echo(("\n" if self._any else "") + click.style(shown(f"{file.path}  ({file.kind.value})"), bold=True))
         self._any = True
 
     def batch(self, file: LogFile, item: dict[str, Any]) -> None:
         if "batch" in item:
             click.echo(_batch_line(item))
         if "unreadable" in item:
-            click.echo(f"  at {item['position']}: {item['unreadable']}")
+            click.echo(f"  at {item['position']}: {shown(item['unreadable'])}")
         for record in item.get("content", ()):
-            click.echo(f"  {self._record_line(record)}")
+            click.echo(f"  {one_line(self._record_line(record))}")
 
     def entries(self, file: LogFile, found: list[dict[str, Any]], *, listed: bool) -> None:
         self.begin(file)
@@ -104,7 +106,7 @@ class _Text:
             ends = " to ".join(
                 " ".join(f"{key} {value}" for key, value in row.items()) for row in (found[0], found[-1])
             )
-            click.echo(f"{len(found)} entries: {ends}")
+            click.echo(f"{len(found):,} entr{'y' if len(found) == 1 else 'ies'}: {ends}")
 
     def end(self) -> None:
         pass
@@ -134,9 +136,8 @@ class _Text:
         value = record[name]
         if value is None:
             return "NULL"
-        shown = value if self._cut is None or len(value) <= self._cut else f"{value[: self._cut]}... ({len(value)})"
-        escaped = "".join(char if char.isprintable() else repr(char)[1:-1] for char in shown)
-        return f"base64:{escaped}" if f"{name}_encoding" in record else escaped
+        text = value if self._cut is None or len(value) <= self._cut else f"{value[: self._cut]}... ({len(value)})"
+        return f"base64:{text}" if f"{name}_encoding" in record else text
 
 
 def _batch_line(item: dict[str, Any]) -> str:
@@ -144,7 +145,7 @@ def _batch_line(item: dict[str, Any]) -> str:
         f"{item['batch']}..{item['last_offset']}",
         f"at {item['position']}",
         f"{item['size']} bytes",
-        f"{item['records']} record{'' if item['records'] == 1 else 's'}",
+        counted(item["records"], "record"),
         iso(item["max_timestamp"]) + (" (append time)" if item["timestamp_type"] == "LogAppendTime" else ""),
         f"leader epoch {item['leader_epoch']}",
     ]

@@ -9,6 +9,7 @@ from typing import Final
 from ottla.cli.log.content import DISK, all_zero, log_batches, rest_of
 from ottla.cli.log.finding import LogFile
 from ottla.cli.log.problems import ANOTHER_COPY, TORN, Problem
+from ottla.cli.output import count
 from ottla.log.scan import ScannedBatch, end_marker
 from ottla.record.batch import MAGIC_V2, TIMESTAMP_TYPE_BIT, computed_crc
 from ottla.record.reader import read_records
@@ -85,7 +86,7 @@ def _header_problem(batch: ScannedBatch, checked: Checked, epoch: int) -> str | 
     if header.last_offset - checked.file.offset > _MAX_RELATIVE_OFFSET:
         return f"offset {header.last_offset} is too far from the segment's first for its index"
     if not 0 <= header.record_count <= header.last_offset_delta + 1:
-        return f"{header.record_count} records in {header.last_offset_delta + 1} offsets"
+        return f"{count(header.record_count, 'record')} in {count(header.last_offset_delta + 1, 'offset')}"
     if header.leader_epoch < epoch:
         return f"leader epochs go back: {header.leader_epoch} comes after {epoch}"
     return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.output import count, note, output_option, print_value
+from ottla.cli.output import count, note, output_option, print_value, shown
 from ottla.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -62,14 +62,14 @@ def _print(report: Report, quiet: bool) -> None:
         row = report.as_row()
         facts = [count(row["segments"], "segment")] if row["segments"] else []
         if row["segments"]:
-            facts += [f"{row['batches']} batches", count(row["records"], "record")]
+            facts += [f"{row['batches']} batch{'' if row['batches'] == 1 else 'es'}", count(row["records"], "record")]
             facts.append(f"offsets {row['begins']} to {row['ends'] - 1}" if row["records"] else "no records")
         state = "in order" if not report.problems else count(len(report.problems), "remark")
         if any(problem.serious for problem in report.problems):
             state = click.style("not in order", bold=True)
-        click.echo(f"{report.folder or '.'}: {', '.join((*facts, state))}")
+        click.echo(f"{shown(report.folder or '.')}: {', '.join((*facts, state))}")
     for problem in report.problems:
         name = problem.path.removeprefix(f"{report.folder}/")
         place = f"{name}, {problem.where}" if problem.where else name
-        click.echo(f"  {'' if problem.serious else '(remark) '}{place}: {problem.what}")
+        click.echo(f"  {'' if problem.serious else '(remark) '}{shown(place)}: {shown(problem.what)}")
         click.echo(f"    {problem.advice}")

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import click
 
+from ottla.cli.choices import Choice
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import topic_names
-from ottla.cli.output import output_option
+from ottla.cli.output import count, output_option
 from ottla.cli.perf.options import own_option, size_option
 
 STAMP: Final = 16  # the clock, and which run it is: others may write to the topic too
@@ -24,7 +25,7 @@ LOST_AFTER_S: Final = 30.0
 @click.option(
     "--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second. By default one after another."
 )
-@click.option("--acks", type=click.Choice(["1", "all"]), default="all", show_default=True)
+@click.option("--acks", type=Choice(["1", "all"]), default="all", show_default=True)
 @click.option("-p", "--partition", type=click.IntRange(min=0), default=0, show_default=True)
 @own_option
 @output_option
@@ -68,9 +69,15 @@ def command(
                 way.measure_at(rate, records)
     finally:
         consumer.close()
-    figures = {"records": len(way.samples_ms), "size": max(size, STAMP), "latency_ms": latency(way.samples_ms)}
+    figures: dict[str, Any] = {
+        "records": len(way.samples_ms),
+        "size": max(size, STAMP),
+        "latency_ms": latency(way.samples_ms),
+    }
     how = "one after another" if rate is None else f"at {rate:g}/s"
-    print_figures(output, f"{figures['records']} records of {figures['size']} bytes through {topic}, {how}", figures)
+    print_figures(
+        output, f"{count(figures['records'], 'record')} of {figures['size']} bytes through {topic}, {how}", figures
+    )
 
 
 class _Way:

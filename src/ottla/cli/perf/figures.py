@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from ottla.cli.output import print_value
+from ottla.cli.output import count, print_value, shown
 from ottla.cli.progress import bytes_text
 
 PERCENTILES: Final = (50.0, 95.0, 99.0, 99.9)
@@ -42,16 +42,16 @@ def print_figures(output: str | None, title: str, figures: dict[str, Any]) -> No
     if output in ("json", "yaml"):
         print_value(output, figures)
         return
-    click.echo(click.style(title, bold=True))
+    click.echo(click.style(shown(title), bold=True))
     if "records_per_second" in figures:
         size = bytes_text(figures["bytes"])
-        click.echo(f"  {figures['records']:,} records, {size}, in {figures['seconds']:.2f} s")
+        click.echo(f"  {count(figures['records'], 'record')}, {size}, in {figures['seconds']:.2f} s")
         each = bytes_text(figures["bytes_per_second"])
         click.echo(f"  {figures['records_per_second']:,.0f} records/s, {each}/s")
     if figures.get("failed"):
-        click.echo(f"  {figures['failed']} of {figures['looked_at']} failed: {figures['first_failure']}")
+        click.echo(f"  {figures['failed']} of {figures['looked_at']} failed: {shown(figures['first_failure'])}")
     found = figures.get("latency_ms")
     if found:
         told = ", ".join(f"{name} {value:.3g}" for name, value in found.items())
-        of = f" of {figures['looked_at']:,} records" if "looked_at" in figures else ""
+        of = f" of {count(figures['looked_at'], 'record')}" if "looked_at" in figures else ""
         click.echo(f"  latency{of} in ms: {told}")

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from ottla.cli.choices import Choice
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.output import output_option
@@ -25,8 +26,8 @@ VALUES_BYTES: Final = 16 << 20
 @duration_option
 @size_option
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second; by default all it can.")
-@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
-@click.option("-z", "--compression", type=click.Choice(CODECS), default="none", show_default=True)
+@click.option("--acks", type=Choice(["0", "1", "all"]), default="all", show_default=True)
+@click.option("-z", "--compression", type=Choice(CODECS), default="none", show_default=True)
 @click.option("-p", "--partition", type=click.IntRange(min=0), help="Only to this one.")
 @own_option
 @output_option

@@ -10,7 +10,7 @@ from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.config_names import plain_value, with_hint
 from ottla.cli.name_value import NameValue
-from ottla.cli.output import count, may_go_on, note
+from ottla.cli.output import count, may_go_on, note, outcome_option, print_outcome
 
 if TYPE_CHECKING:
     from ottla.cli.admin.configs import Change
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("-d", "--default", "unset", multiple=True, metavar="CONFIG", help="Unsets a config; repeatable.")
 @click.option("--check", is_flag=True, help="Only find out whether the broker would do it.")
 @click.option("-y", "--yes", is_flag=True, help="Add partitions without asking.")
+@outcome_option
 @cluster_options
 def command(
     name: str,
@@ -31,6 +32,7 @@ def command(
     unset: tuple[str, ...],
     check: bool,
     yes: bool,
+    output: str | None,
     cluster: Cluster,
 ) -> None:
     """Add partitions to the topic NAME, or change its configs.
@@ -51,7 +53,7 @@ def command(
             if not check:
                 note(_warning(name, before, partitions))
                 may_go_on(f"Give {name} {partitions} partitions?", yes)
-        resource = configs.Resource(configs.ResourceType.TOPIC, name)
+        resource = configs.of_topic(name)
         changes = _changes(given, unset)
         for check_only in (True, False)[: 1 if check else 2]:  # two requests: neither is done if one would be refused
             if changes:
@@ -62,10 +64,17 @@ def command(
 
     with with_hint([*(key for key, _ in given), *unset]):
         before = session.run(cluster, ask)
-    done = [] if partitions is None else [f"{before} to {count(partitions, 'partition')}"]
+    told = [] if partitions is None else [f"{before} to {count(partitions, 'partition')}"]
     if given or unset:
-        done.append(count(len(given) + len(unset), "config"))
-    note(f"{'Could change' if check else 'Changed'} topic {name}: {', '.join(done)}.")
+        told.append(count(len(given) + len(unset), "config"))
+    done = {
+        "topic": name,
+        "partitions_before": before,
+        "partitions": partitions or before,
+        "configs": [*(key for key, _ in given), *unset],
+        "changed": not check,
+    }
+    print_outcome(output, done, f"{'Would change' if check else 'Changed'} topic {name}: {', '.join(told)}.")
 
 
 def _changes(given: tuple[tuple[str, str], ...], unset: tuple[str, ...]) -> list[Change]:

@@ -10,7 +10,7 @@ from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.config_names import plain_value, with_hint
 from ottla.cli.name_value import NameValue
-from ottla.cli.output import count, note
+from ottla.cli.output import count, note, outcome_option, print_outcome
 
 if TYPE_CHECKING:
     from ottla.cli.admin.session import Session
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("-r", "--replication-factor", type=int, help="How many replicas. By default as many as the source has.")
 @click.option("-c", "--config", "given", type=NameValue(), multiple=True, help="Another config than the source's.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@outcome_option
 @cluster_options
 def command(
     source: str,
@@ -32,6 +33,7 @@ def command(
     replication_factor: int | None,
     given: tuple[tuple[str, str], ...],
     quiet: bool,
+    output: str | None,
     cluster: Cluster,
 ) -> None:
     """Make a topic TARGET with the partitions and configs of SOURCE; with --data, its records too.
@@ -42,7 +44,7 @@ def command(
 
     async def ask(there: Session) -> tuple[TopicInfo, dict[str, str]]:
         (topic,) = await topics.topics(there, [source])
-        resource = configs.Resource(configs.ResourceType.TOPIC, source)
+        resource = configs.of_topic(source)
         entries = (await configs.configs(there, [resource]))[resource]
         own = {entry.name: entry.value or "" for entry in entries if entry.source == configs.DYNAMIC_TOPIC_CONFIG} | {
             name: plain_value(name, value) for name, value in given
@@ -53,9 +55,13 @@ def command(
 
     with with_hint([name for name, _ in given]):
         topic, own = session.run(cluster, ask)
-    note(f"Created topic {target}: {count(len(topic.partitions), 'partition')}, {count(len(own), 'config')} set.")
-    if data:
-        from ottla.cli.topic.copying import copy_records
+    done = {"topic": target, "source": source, "partitions": len(topic.partitions), "configs": own, "records": None}
+    shape = f"{count(len(topic.partitions), 'partition')}, {count(len(own), 'config')} set"
+    if not data:
+        print_outcome(output, done, f"Created topic {target}: {shape}.")
+        return
+    note(f"Created topic {target}: {shape}.")  # before the copying, which may take a while
+    from ottla.cli.topic.copying import copy_records
 
-        copied = copy_records(cluster, source, target, quiet=quiet)
-        note(f"Copied {count(copied, 'record')} from {source} to {target}.")
+    done["records"] = copied = copy_records(cluster, source, target, quiet=quiet)
+    print_outcome(output, done, f"Copied {count(copied, 'record')} from {source} to {target}.")

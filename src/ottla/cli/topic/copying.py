@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ottla.cli import client
 from ottla.cli.cluster import Cluster
+from ottla.cli.output import count
 from ottla.cli.progress import Progress
 from ottla.model.errors import OttlaError
 
@@ -127,5 +128,5 @@ class _Copy:
         if self._failure is not None:
             self._producer.purge()
             raise OttlaError(
-                f"{self._written} records were copied to {self._target}, then one was refused: {self._failure}"
+                f"{count(self._written, 'record')} copied to {self._target}, then one was refused: {self._failure}"
             )

@@ -7,7 +7,7 @@ import click
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.config_names import plain_value, with_hint
 from ottla.cli.name_value import NameValue
-from ottla.cli.output import count, note
+from ottla.cli.output import count, outcome_option, print_outcome
 
 
 @click.command("create")
@@ -17,6 +17,7 @@ from ottla.cli.output import count, note
 @click.option("-c", "--config", "configs", type=NameValue(), multiple=True, help="A config of the topic; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="Leave a topic that is already there as it is.")
 @click.option("--check", is_flag=True, help="Only find out whether the broker would create it.")
+@outcome_option
 @cluster_options
 def command(
     name: str,
@@ -25,15 +26,18 @@ def command(
     configs: tuple[tuple[str, str], ...],
     if_not_exists: bool,
     check: bool,
+    output: str | None,
     cluster: Cluster,
 ) -> None:
     """Create the topic NAME."""
     from ottla.cli.admin import session, topics
 
-    async def ask(there: session.Session) -> topics.TopicInfo | None:
-        if if_not_exists and name in {topic.name for topic in await topics.topics(there)}:
-            return None
-        return await topics.create_topic(
+    async def ask(there: session.Session) -> tuple[topics.TopicInfo, bool]:
+        if if_not_exists:
+            found = [topic for topic in await topics.topics(there) if topic.name == name]
+            if found:
+                return found[0], True
+        made = await topics.create_topic(
             there,
             name,
             -1 if partitions is None else partitions,
@@ -41,11 +45,16 @@ def command(
             {key: plain_value(key, value) for key, value in configs},
             check_only=check,
         )
+        return made, False
 
     with with_hint([key for key, _ in configs]):
-        made = session.run(cluster, ask)
-    if made is None:
-        note(f"Topic {name} is already there.")
-        return
-    shape = f"{count(len(made.partitions), 'partition')}, {count(made.replication_factor, 'replica')}"
-    note(f"{'Would create' if check else 'Created'} topic {name}: {shape}.")
+        topic, was_there = session.run(cluster, ask)
+    shape = f"{count(len(topic.partitions), 'partition')}, {count(topic.replication_factor, 'replica')}"
+    done = {
+        "topic": name,
+        "partitions": len(topic.partitions),
+        "replicas": topic.replication_factor,
+        "created": not was_there and not check,
+    }
+    verb = "Would create" if check else "Created"
+    print_outcome(output, done, f"Topic {name} is already there." if was_there else f"{verb} topic {name}: {shape}.")

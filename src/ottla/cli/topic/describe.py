@@ -8,7 +8,7 @@ import click
 
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import topic_names
-from ottla.cli.output import Column, output_option, print_rows, print_value
+from ottla.cli.output import Column, output_option, print_rows, print_value, shown
 
 COLUMNS: Final = (
     Column("PARTITION", "partition"),
@@ -39,12 +39,12 @@ def command(names: tuple[str, ...], output: str | None, cluster: Cluster) -> Non
     for number, topic in enumerate(described):
         if number:
             click.echo()
-        click.echo(click.style(topic["topic"], bold=True))
+        click.echo(click.style(shown(topic["topic"]), bold=True))
         click.echo(f"  id          {topic['id']}")
         click.echo(f"  partitions  {len(topic['partitions'])}")
         click.echo(f"  replicas    {topic['replicas']}")
         for i, (name, value) in enumerate(topic["configs"].items()):
-            click.echo(f"  {'' if i else 'configs':10}  {name}={value}")
+            click.echo(f"  {'' if i else 'configs':10}  {shown(name)}={shown(value)}")
         print_rows(output, COLUMNS, topic["partitions"])
 
 
@@ -53,14 +53,14 @@ async def _described(there: Any, names: tuple[str, ...]) -> list[dict[str, Any]]
     from ottla.model.ids import uuid_text
 
     found = await topics.topics(there, names)
-    resources = [configs.Resource(configs.ResourceType.TOPIC, name) for name in names]
+    resources = [configs.of_topic(name) for name in names]
     settings = await configs.configs(there, resources)
     described = []
     for topic in found:
         led = [part.number for part in topic.partitions if part.leader >= 0]
         begins = await offsets.offsets(there, topic, offsets.EARLIEST, led)
         ends = await offsets.offsets(there, topic, offsets.LATEST, led)
-        own = settings[configs.Resource(configs.ResourceType.TOPIC, topic.name)]
+        own = settings[configs.of_topic(topic.name)]
         described.append(
             {
                 "topic": topic.name,

@@ -23,6 +23,7 @@ class Cause(Enum):
     MEMBER_LEFT = auto()
     MEMBER_EXPIRED = auto()  # its session ran out
     SYNC_MISSED = auto()  # it joined, but never asked for its assignment
+    JOIN_MISSED = auto()  # a classic member of a consumer group was told to join again, and did not
     LEADER_REJOINED = auto()  # most likely the topics have changed
     MEMBER_CHANGED = auto()  # it joined again with another subscription or other protocols
     STATIC_MEMBER_CHANGED_PROTOCOL = auto()

@@ -14,6 +14,9 @@ from ottla.coordinator.group.consumer import core as consumer
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
 from ottla.coordinator.group.consumer.records import KEY_TYPES as CONSUMER_KEYS
 from ottla.coordinator.group.events import EventSink
+from ottla.coordinator.group.migration.classic_requests import ClassicRequests
+from ottla.coordinator.group.migration.moves import Rules
+from ottla.coordinator.group.migration.policy import Policy
 from ottla.coordinator.group.offset_records import KEY_TYPES as OFFSET_KEYS
 from ottla.coordinator.group.offset_sweep import OffsetSweep
 from ottla.coordinator.group.offsets import Offsets
@@ -62,7 +65,8 @@ class GroupMachine:
                 note,
             ),
         )
-        self.owners = BothKinds(self.classic, self.consumer)
+        self.owners = BothKinds(self.classic, self.consumer, _migration_rules(config()))
+        self.members = ClassicRequests(self.classic, self.consumer)
         self.offsets = Offsets(
             shard.timeline, self.owners, now_ms, lambda: config().get_int("offset.metadata.max.bytes")
         )
@@ -125,6 +129,11 @@ def _consumer_limits(config: BrokerConfig) -> consumer.Limits:
         assignors_of(config),
         config.get_int("group.consumer.regex.refresh.interval.ms"),
     )
+
+
+def _migration_rules(config: BrokerConfig) -> Rules:
+    policy = Policy(str(config.get("group.consumer.migration.policy")).lower())
+    return Rules(policy, config.get_int("group.max.size"))
 
 
 def assignors_of(config: BrokerConfig) -> tuple[str, ...]:

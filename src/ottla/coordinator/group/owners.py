@@ -6,23 +6,29 @@ from collections.abc import Sequence
 
 from ottla.coordinator.group.classic.groups import ClassicGroups
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
+from ottla.coordinator.group.migration.moves import BY_DEFAULT, Rules
 from ottla.coordinator.group.offsets import CommitCheck, Member, OwnerOfOffsets
 from ottla.coordinator.machine import StoredRecord
 from ottla.model.errors import ErrorCode
 
 
 class BothKinds:
-    def __init__(self, classic: ClassicGroups, consumer: ConsumerGroups) -> None:
+    def __init__(self, classic: ClassicGroups, consumer: ConsumerGroups, rules: Rules = BY_DEFAULT) -> None:
         self._classic = classic
         self._consumer = consumer
         classic.live_beside(consumer)
-        consumer.live_beside(classic)
+        consumer.migrate(classic, rules)
 
     def get(self, group_id: str) -> OwnerOfOffsets | None:
         return self._consumer.get(group_id) or self._classic.get(group_id)
 
     def ids(self) -> list[str]:
         return self._classic.ids() + self._consumer.ids()
+
+    def size(self, group_id: str) -> int:
+        """How many members it has."""
+        group = self._consumer.get(group_id) or self._classic.get(group_id)
+        return 0 if group is None else len(group.members)
 
     def ensure(self, group_id: str) -> object:
         """Who commits without a group gets a classic one, without members."""

@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 
 from ottla.model.config.definition import ConfigDef, ConfigSource, Required, Value
 from ottla.model.config.providers import resolved
-from ottla.model.config.tables.broker import BROKER_CONFIGS
+from ottla.model.config.tables.broker import BROKER_CONFIGS, DYNAMIC_CONFIGS
 from ottla.model.config.validators import split_host_port
-from ottla.model.config_error import ConfigError
+from ottla.model.config_error import ConfigError, ConfigErrors, raise_any
 from ottla.model.listeners import Listeners, parse_listeners
 
 
@@ -174,16 +174,27 @@ def standalone(log_dir: str, port: int, host: str = "127.0.0.1") -> dict[str, st
 
 
 def broker_config(given: Mapping[str, str] | Layers, where: Mapping[str, str] | None = None) -> BrokerConfig:
-    """Parses and checks; ConfigError names the config, the value, what is allowed and, from `where`, file and line."""
+    """Parses and checks; ConfigError names the config, the value, what is allowed and, from `where`, file and line.
+
+    With `where` all that is wrong is told at once, in the order of the file; without, the first of it, as to a client.
+    """
     layers = given if isinstance(given, Layers) else Layers(static=dict(given))
     try:
         static = _with_node_id(resolved(layers.static))
         return _build(Layers(static, layers.dynamic_default, layers.dynamic_broker))
     except ConfigError as error:
-        place = _place(error.name, where or {})
-        if error.where is None and place is not None:
-            raise error.at(place) from None
+        found = error.errors if isinstance(error, ConfigErrors) else (error,)
+        if where is None:
+            raise found[0] from None
+        order = {place: number for number, place in enumerate(where.values())}
+        told = [_placed(each, where) for each in found]
+        raise_any(sorted(told, key=lambda each: order.get(each.where or "", len(order))))
         raise
+
+
+def _placed(error: ConfigError, where: Mapping[str, str]) -> ConfigError:
+    place = _place(error.name, where)
+    return error if error.where is not None or place is None else error.at(place)
 
 
 def _place(name: str, where: Mapping[str, str]) -> str | None:
@@ -217,15 +228,26 @@ def _with_node_id(static: Mapping[str, str]) -> Mapping[str, str]:
 
 def parse_values(texts: Mapping[str, str], table: Mapping[str, ConfigDef]) -> dict[str, Value]:
     """Every config of a table, typed: what was given, otherwise its default."""
+    values, wrong = _parsed(texts, table)
+    raise_any(wrong[:1])
+    return values
+
+
+def _parsed(texts: Mapping[str, str], table: Mapping[str, ConfigDef]) -> tuple[dict[str, Value], list[ConfigError]]:
     values: dict[str, Value] = {}
+    wrong: list[ConfigError] = []
     for name, definition in table.items():
         if name in texts:
-            values[name] = definition.parse(texts[name])
+            try:
+                values[name] = definition.parse(texts[name])
+            except ConfigError as error:
+                wrong.append(error)
         elif isinstance(definition.default, Required):
-            raise ConfigError("", None, f"Missing configuration {name}: it must be set ({definition.allowed})")
+            missing = f"Missing configuration {name}: it must be set ({definition.allowed})"
+            wrong.append(ConfigError("", None, missing))
         else:
             values[name] = definition.default
-    return values
+    return values, wrong
 
 
 def _build(layers: Layers) -> BrokerConfig:
@@ -233,7 +255,8 @@ def _build(layers: Layers) -> BrokerConfig:
     if "controller.listener.names" not in texts and "controller" in texts.get("process.roles", ""):
         # Kafka demands it. A quorum of this one process needs no listener; that it is one is checked in _listeners.
         texts["controller.listener.names"] = ""
-    values = parse_values(texts, BROKER_CONFIGS)
+    values, wrong = _parsed(texts, {**BROKER_CONFIGS, **DYNAMIC_CONFIGS})
+    raise_any(wrong)
     _check_together(values)
     taken: dict[str, Any] = {}
     for attribute in fields(BrokerConfig):
@@ -282,6 +305,7 @@ def _listeners(values: Mapping[str, Value], texts: Mapping[str, str]) -> Listene
 
 def _check_together(values: Mapping[str, Value]) -> None:
     """What no single row can tell."""
+    wrong: list[ConfigError] = []
 
     def number(name: str) -> int:
         value = values[name]
@@ -290,7 +314,7 @@ def _check_together(values: Mapping[str, Value]) -> None:
 
     def need(holds: bool, name: str, reason: str) -> None:
         if not holds:
-            raise ConfigError(name, BROKER_CONFIGS[name].format(values[name]), reason)
+            wrong.append(ConfigError(name, BROKER_CONFIGS[name].format(values[name]), reason))
 
     node_id, roles = number("node.id"), cast("tuple[str, ...]", values["process.roles"])
     need(number("broker.id") == node_id, "broker.id", f"must be the same as node.id ({node_id})")
@@ -334,7 +358,7 @@ def _check_together(values: Mapping[str, Value]) -> None:
     cleaners = number("log.cleaner.threads")
     need(cleaners >= 1 or not values["log.cleaner.enable"], "log.cleaner.threads", "must be at least 1")
     need(
-        not values["log.cleaner.enable"] or number("log.cleaner.dedupe.buffer.size") // cleaners > 1 << 20,
+        not values["log.cleaner.enable"] or number("log.cleaner.dedupe.buffer.size") // max(cleaners, 1) > 1 << 20,
         "log.cleaner.dedupe.buffer.size",
         "must be more than 1 MiB for each cleaner thread",
     )
@@ -347,6 +371,7 @@ def _check_together(values: Mapping[str, Value]) -> None:
     need(lags[0] <= lags[1], "log.cleaner.min.compaction.lag.ms", "must not be above log.cleaner.max.compaction.lag.ms")
     protocols = cast("tuple[str, ...]", values["group.coordinator.rebalance.protocols"])
     need("classic" in protocols, "group.coordinator.rebalance.protocols", "classic cannot be left out")
+    raise_any(wrong)
 
 
 def _check_overrides(text: str) -> None:

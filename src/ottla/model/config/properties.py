@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla.model.config_error import ConfigError
+from ottla.model.config_error import ConfigError, raise_any
 
 
 class Property(NamedTuple):
@@ -43,6 +43,8 @@ def load_properties(path: str | Path) -> PropertiesFile:
 
 
 def parse_properties(text: str, source: str = "properties") -> Iterator[Property]:
+    """ConfigError, after all that can be read, for what cannot."""
+    wrong: list[ConfigError] = []
     for number, line in _logical_lines(text):
         separator = _NAME_END.match(line)
         assert separator is not None  # matches the empty string too
@@ -52,7 +54,8 @@ def parse_properties(text: str, source: str = "properties") -> Iterator[Property
         try:
             yield Property(_unescape(separator.group()), _unescape(rest), number)
         except ValueError as error:
-            raise ConfigError("", None, str(error), f"{source}, line {number}") from None
+            wrong.append(ConfigError("", None, str(error), f"{source}, line {number}"))
+    raise_any(wrong)
 
 
 _BLANK: Final = " \t\f"

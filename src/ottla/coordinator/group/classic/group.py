@@ -16,6 +16,7 @@ A group that does not exist is Dead to those who ask for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
@@ -78,6 +79,20 @@ class ClassicGroup:
         for member in stored.members:
             self._take_in(Member.restored(member, stored.protocol_type, stored.protocol))
         self.topics = self._subscribed_topics()
+
+    @classmethod
+    def moved_from_consumer_protocol(
+        cls, group_id: str, generation: int, members: Iterable[Member], now_ms: int
+    ) -> ClassicGroup:
+        """Stable, with what its members had and the protocol that most of them like best."""
+        group = cls(group_id, now_ms)
+        group.state = State.STABLE
+        group.generation = generation
+        for member in members:
+            group._take_in(member)
+        group.protocol = group.elect_protocol()
+        group.topics = group._subscribed_topics()
+        return group
 
     def stored(self, assignments: dict[str, bytes]) -> StoredGroup:
         members = [member.stored(self.protocol, assignments[member.id]) for member in self.members.values()]

@@ -47,6 +47,20 @@ class ClassicGroups:
             )
         return [tombstone(group_id)]
 
+    def take_over(self, group: ClassicGroup, without: tuple[str, ...], *, rebalances: bool) -> None:
+        """A group comes from the consumer protocol: it is here once its record is replayed."""
+        self._core.newborn[group.id] = group
+        for member in group.members.values():
+            self._rebalance.renew_session(group, member)
+        if rebalances:
+            self._rebalance.begin(group, Cause.PROTOCOL_CHANGED, without)
+
+    def _send_away(self, group: ClassicGroup) -> None:
+        """It has become a consumer group; who waits joins that."""
+        for member in group.members.values():
+            group.answer_join(member, JoinAnswer(ErrorCode.rebalance_in_progress, member.id))
+            group.answer_sync(member, SyncAnswer(ErrorCode.rebalance_in_progress))
+
     def gave_way(self, group_id: str) -> None:
         """One that existed only for its offsets: these may be read from the log before the group is."""
         self._core.groups.pop(group_id)
@@ -57,7 +71,9 @@ class ClassicGroups:
         """While it is active its groups are already what their records say; only that they exist is taken from them."""
         group_id = group_of(record.key)
         if record.value is None:
-            self._core.groups.pop(group_id)
+            gone = self._core.groups.pop(group_id)
+            if gone is not None and not self._is_loading:
+                self._send_away(gone)
             return
         group = self.ensure(group_id)
         if self._is_loading:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.consumer.members import Member
 from ottla.coordinator.group.consumer.metadata_hash import TopicHashes
 from ottla.coordinator.group.events import Event, EventSink
 from ottla.coordinator.group.neighbours import NOBODY, Neighbours
@@ -16,6 +17,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.model.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
+R = TypeVar("R")
 MAX_INT: Final = 2**31 - 1
 
 
@@ -53,6 +55,32 @@ class Background(Protocol):
         """Function and arguments go to another process; what comes back is an operation like any."""
 
 
+class Downgrades(Protocol):
+    """When a group has only classic members, it can become a classic group."""
+
+    def without(self, group: ConsumerGroup, leaving: Sequence[Member], reply: R) -> Outcome[R] | None:
+        """The group without some members, as a classic one; None: it stays a consumer group."""
+
+    def is_last(self, group: ConsumerGroup, replaced: Member) -> bool:
+        """Whether no consumer is left once a classic member has taken the place of this one."""
+
+    def replaced_by(self, group: ConsumerGroup, joining: Member, *, is_stale: bool) -> Outcome[None]: ...
+
+
+class _Never:
+    def without(self, group: ConsumerGroup, leaving: Sequence[Member], reply: R) -> Outcome[R] | None:
+        return None
+
+    def is_last(self, group: ConsumerGroup, replaced: Member) -> bool:
+        return False
+
+    def replaced_by(self, group: ConsumerGroup, joining: Member, *, is_stale: bool) -> Outcome[None]:
+        raise NotImplementedError
+
+
+NEVER: Final[Downgrades] = _Never()
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What comes from outside."""
@@ -74,6 +102,7 @@ class Core:
         self.timers = around.timers
         self.background = around.background
         self.neighbours: Neighbours = NOBODY
+        self.downgrades: Downgrades = NEVER
         self.now_ms = around.now_ms
         self.new_id = around.new_id
         self.image = around.image

@@ -6,8 +6,10 @@ from collections.abc import Collection, Sequence
 from typing import Final
 from uuid import UUID
 
+from ottla.coordinator.group.classic.groups import ClassicGroups
 from ottla.coordinator.group.classic.requests import ListedGroup
 from ottla.coordinator.group.consumer import records as stored
+from ottla.coordinator.group.consumer.classic_members import ClassicMembers
 from ottla.coordinator.group.consumer.codec import read_names
 from ottla.coordinator.group.consumer.core import Core, Surroundings
 from ottla.coordinator.group.consumer.group import PROTOCOL_TYPE, TYPE, ConsumerGroup
@@ -15,8 +17,10 @@ from ottla.coordinator.group.consumer.heartbeat import Heartbeat
 from ottla.coordinator.group.consumer.members import LEFT, Member, MemberState
 from ottla.coordinator.group.consumer.patterns import Patterns
 from ottla.coordinator.group.consumer.removal import Removal
+from ottla.coordinator.group.consumer.replaying import put
 from ottla.coordinator.group.consumer.requests import DescribedGroup, DescribedMember
 from ottla.coordinator.group.events import GroupDeleted, GroupLoaded
+from ottla.coordinator.group.migration.moves import Moves, Rules
 from ottla.coordinator.group.neighbours import Neighbours
 from ottla.coordinator.group.offsets import CommitCheck
 from ottla.coordinator.machine import StoredRecord
@@ -32,11 +36,16 @@ class ConsumerGroups:
         self._removal = Removal(self._core)
         self._patterns = Patterns(self._core)
         self.heartbeat = Heartbeat(self._core, self._removal, self._patterns)
+        self.classic_members = ClassicMembers(self._core, self._removal, self.heartbeat)
 
     # -- groups of the other kind
 
     def live_beside(self, neighbours: Neighbours) -> None:
         self._core.neighbours = neighbours
+
+    def migrate(self, classic: ClassicGroups, rules: Rules) -> None:
+        """Beside classic groups that may become consumer groups, and these classic ones again."""
+        self._core.neighbours = self._core.downgrades = Moves(classic, self._core, self._removal, rules)
 
     def has(self, group_id: str) -> bool:
         return group_id in self._core.groups
@@ -57,12 +66,11 @@ class ConsumerGroups:
     def started(self) -> None:
         """Members are awaited as if they had just been heard."""
         self._patterns.topics_came_at = self._core.image().offset
-        for group_id, group in self._core.groups.items():
+        for _, group in self._core.groups.items():
             if not group.members:
                 continue
-            session_ms = self._core.settings(group_id).session_timeout_ms
             for _, member in group.members.items():
-                self._removal.renew_session(group, member, session_ms)
+                self._removal.renew_session(group, member)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:
                     self._removal.limit_revocation(group, member)
             self._core.note(GroupLoaded, group, group.epoch, len(group.members))
@@ -90,7 +98,7 @@ class ConsumerGroups:
         if record.value is None:
             self._delete(group, kind, *names)
         else:
-            _put(group, kind, record.value, *names)
+            put(group, kind, record.value, *names)
 
     def _delete(self, group: ConsumerGroup, kind: int, name: str = "") -> None:
         if kind == stored.GROUP:
@@ -152,8 +160,9 @@ class ConsumerGroups:
         group = self._core.groups.committed_get(group_id) if committed_only else self._core.groups.get(group_id)
         if group is None or (member_id is None and epoch < 0):
             return ErrorCode.none
-        members = group.members
-        member = members.committed_get(member_id or "") if committed_only else members.get(member_id or "")
+        if member_id is None:
+            return ErrorCode.unknown_server_error  # what Kafka makes of it
+        member = group.members.committed_get(member_id) if committed_only else group.members.get(member_id)
         if member is None:
             return ErrorCode.unknown_member_id
         return ErrorCode.none if epoch == member.epoch else _stale(member)
@@ -190,23 +199,6 @@ class ConsumerGroups:
             for group_id, group in self._core.groups.committed_items()
             if (state := group.committed_state) and (not wanted or state.value.lower() in wanted)
         ]
-
-
-def _put(group: ConsumerGroup, kind: int, value: bytes, name: str = "") -> None:
-    if kind == stored.GROUP:
-        group.latest.set(stored.read_group(value))
-    elif kind == stored.PARTITIONS:
-        group.has_partitions_record.set(True)
-    elif kind == stored.MEMBER:
-        group.members[name] = stored.read_member(value, group.members.get(name) or Member(name))
-    elif kind == stored.TARGET_EPOCH:
-        group.target.set(stored.read_target_epoch(value))
-    elif kind == stored.TARGET:
-        group.targets[name] = stored.read_target(value)
-    elif kind == stored.CURRENT:
-        group.members[name] = stored.read_current(value, group.members.get(name) or Member(name))
-    elif kind == stored.PATTERN:
-        group.patterns[name] = stored.read_matches(value)
 
 
 def _stale(member: Member) -> ErrorCode:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ottla.coordinator.group.classic.requests import Client
 from ottla.coordinator.group.consumer.core import MAX_INT, Core
 from ottla.coordinator.group.consumer.group import ConsumerGroup, State
 from ottla.coordinator.group.consumer.members import AWAY, JOINING, LEFT, Member, MemberState
@@ -24,6 +25,7 @@ from ottla.coordinator.group.consumer.records import (
     target_record,
 )
 from ottla.coordinator.group.consumer.removal import Removal, known_member
+from ottla.coordinator.group.consumer.replaying import replay_onto
 from ottla.coordinator.group.consumer.requests import NOT_SAID, HeartbeatAnswer, HeartbeatRequest
 from ottla.coordinator.group.consumer.targets import Target, Targets
 from ottla.coordinator.group.events import (
@@ -40,6 +42,7 @@ from ottla.coordinator.group.events import (
     SubscriptionChanged,
 )
 from ottla.coordinator.machine import Outcome, StoredRecord
+from ottla.coordinator.timeline import Timeline
 from ottla.model.errors import ErrorCode, KafkaError
 
 
@@ -56,30 +59,35 @@ class Heartbeat:
             return self._removal.leave(request)
         records: list[StoredRecord] = []
         group = self._group(request, records)
-        self._check_room(group, request)
+        self.check_room(group, request.member_id, request.client)
         if request.instance_id is None:
             member = self._dynamic_member(group, request)
         else:
             member = self._static_member(group, request.instance_id, request, records)
-        updated = _updated(member, request)
-        if updated != member:
-            records.append(member_record(group.id, updated))
-        change = self._patterns.update(group, member, updated, request, records)
-        if member.id not in group.members:
-            self._note_joined(group, updated)
-        epoch = self._epoch(group, member, updated, change, records)
-        target = self._targets.of(group, epoch, member, updated, records)
-        subscription_changed = updated.topics != member.topics or change is not Change.NONE
-        reconciled = self._reconcile(group, updated, target, request, subscription_changed, records)
+        reconciled = self.advance(group, member, updated_member(member, request), request, records)
         settings = self._core.settings(group.id)
-        self._removal.renew_session(group, reconciled, settings.session_timeout_ms)
+        self._removal.renew_session(group, reconciled)
         tells = request.epoch == JOINING or request.is_full or reconciled.assigned != member.assigned
         answer = HeartbeatAnswer(
             reconciled.id, reconciled.epoch, settings.heartbeat_interval_ms, reconciled.assigned if tells else None
         )
         if not records:
             return Outcome(answer)
-        return Outcome(answer, records, committed=partial(self._note_when_stable, group.id))
+        restored = partial(self._removal.restore, group.id, (member.id,))
+        return Outcome(answer, records, restored, partial(self._note_when_stable, group.id))
+
+    def advance(
+        self,
+        group: ConsumerGroup,
+        member: Member,
+        updated: Member,
+        request: HeartbeatRequest,
+        records: list[StoredRecord],
+    ) -> Member:
+        """What a member has said takes effect; gives the member as it is then."""
+        epoch, change = self.epoch_after(group, member, updated, request, records)
+        target = self._targets.of(group, epoch, member, updated, records)
+        return self.reconciled(group, member, updated, target, change, request, records)
 
     # -- who asks
 
@@ -91,14 +99,21 @@ class Heartbeat:
             if self._core.neighbours.has(request.group_id):
                 raise self._core.absent(request.group_id)
             raise KafkaError(ErrorCode.group_id_not_found, f"Consumer group {request.group_id} not found.")
-        records += self._core.neighbours.make_room(request.group_id)
-        return ConsumerGroup(request.group_id, self._core.timeline)  # in the table once its first record is replayed
+        room = self._core.neighbours.make_room(request.group_id)
+        records += room
+        # It is in the table once its first record is replayed; until then it is what a classic group leaves to it.
+        group = ConsumerGroup(request.group_id, Timeline())
+        for record in room:
+            replay_onto(group, record)
+        for _, member in group.members.items():
+            self._removal.renew_session(group, member)
+        return group
 
-    def _check_room(self, group: ConsumerGroup, request: HeartbeatRequest) -> None:
+    def check_room(self, group: ConsumerGroup, member_id: str, client: Client) -> None:
         most = self._core.limits.max_size
-        if len(group.members) >= most and request.member_id not in group.members:
+        if len(group.members) >= most and member_id not in group.members:
             error = ErrorCode.group_max_size_reached
-            self._core.note(MemberRefused, group, group.epoch, request.member_id, request.client.id, error.name)
+            self._core.note(MemberRefused, group, group.epoch, member_id, client.id, error.name)
             raise KafkaError(error, f"The consumer group has reached its maximum capacity of {most} members.")
 
     def _dynamic_member(self, group: ConsumerGroup, request: HeartbeatRequest) -> Member:
@@ -124,9 +139,9 @@ class Heartbeat:
                 f"Static member {request.member_id} with instance id {instance_id} cannot join the group because "
                 f"the instance id is owned by {former.id} member.",
             )
-        return self._replace(group, former, request, records)
+        return self.replace(group, former, request, records)
 
-    def _replace(
+    def replace(
         self, group: ConsumerGroup, former: Member, request: HeartbeatRequest, records: list[StoredRecord]
     ) -> Member:
         """The same instance under a new id takes over what it has and is to have."""
@@ -162,10 +177,24 @@ class Heartbeat:
         )  # fmt: skip
         former = group.static_member(member.instance_id)
         if former is not None:
-            self._removal.forget(group.id, former.id)
             self._core.note(StaticMemberReplaced, group, group.epoch, member.instance_id, former.id, member.id, False)
 
     # -- what follows
+
+    def epoch_after(
+        self,
+        group: ConsumerGroup,
+        member: Member,
+        updated: Member,
+        request: HeartbeatRequest,
+        records: list[StoredRecord],
+    ) -> tuple[int, Change]:
+        if updated != member:
+            records.append(member_record(group.id, updated))
+        change = self._patterns.update(group, member, updated, request, records)
+        if member.id not in group.members:
+            self._note_joined(group, updated)
+        return self._epoch(group, member, updated, change, records), change
 
     def _epoch(
         self, group: ConsumerGroup, old: Member, new: Member, change: Change, records: list[StoredRecord]
@@ -199,15 +228,17 @@ class Heartbeat:
             self._core.note(SubscriptionChanged, group, epoch, new.id, new.subscription)
             self._core.note(EpochBumped, group, epoch, Cause.MEMBER_CHANGED, (new.id,))
 
-    def _reconcile(
+    def reconciled(
         self,
         group: ConsumerGroup,
+        before: Member,
         member: Member,
         target: Target,
+        change: Change,
         request: HeartbeatRequest,
-        subscription_changed: bool,
         records: list[StoredRecord],
     ) -> Member:
+        subscription_changed = member.topics != before.topics or change is not Change.NONE
         if not subscription_changed and member.is_reconciled_to(target.epoch):
             return member
         topics, owners, image = group.topics_of(member), group.counts.owners, self._core.image()
@@ -243,7 +274,7 @@ class Heartbeat:
             self._core.note(GroupReconciled, group, group.epoch, len(group.members))
 
 
-def _updated(member: Member, request: HeartbeatRequest) -> Member:
+def updated_member(member: Member, request: HeartbeatRequest) -> Member:
     """The member with what it says of itself."""
     says_nothing = (
         request.topics is None

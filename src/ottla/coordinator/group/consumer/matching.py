@@ -12,7 +12,7 @@ _WRONG: Final = {
     "no argument for repetition operator": "missing argument to repetition operator",
     "invalid escape sequence": "invalid escape sequence",
     "missing )": "missing closing )",
-    "unexpected )": "unexpected )",
+    "unexpected )": "regexp/syntax: internal error",
     "invalid repetition size": "invalid repeat count",
     "invalid named capture group": "invalid named capture",
     "invalid perl operator": "invalid or unsupported Perl syntax",

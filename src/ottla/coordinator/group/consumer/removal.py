@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ottla.coordinator.group.consumer.core import Core
@@ -26,6 +27,7 @@ from ottla.coordinator.group.events import (
     MemberLeft,
     RevocationMissed,
     StaticMemberWentAway,
+    SyncsMissed,
 )
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.model.errors import ErrorCode, KafkaError
@@ -36,6 +38,7 @@ R = TypeVar("R")
 class Removal:
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._awaited: set[object] = set()  # alarms for classic members who have been told to join
 
     # -- a heartbeat that says so
 
@@ -76,8 +79,10 @@ class Removal:
 
     # -- time that is up
 
-    def renew_session(self, group: ConsumerGroup, member: Member, timeout_ms: int) -> None:
-        group_id, member_id = group.id, member.id
+    def renew_session(self, group: ConsumerGroup, member: Member) -> None:
+        """A classic member has a session of its own length."""
+        group_id, member_id, classic = group.id, member.id, member.classic
+        timeout_ms = self._core.settings(group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
 
         def expire() -> Outcome[None]:
             found = self._find(group_id, member_id)
@@ -111,6 +116,43 @@ class Removal:
 
         self._core.timers.set(revocation(group_id, member_id), member.rebalance_timeout_ms, give_up)
 
+    # -- classic members, who are waited for
+
+    def await_join(self, group: ConsumerGroup, member: Member) -> None:
+        """It has been told to join again; how often it is told does not matter."""
+        name = joining(group.id, member.id)
+        if name not in self._awaited:
+            self._awaited.add(name)
+            self._limit(name, group, member, Cause.JOIN_MISSED)
+
+    def has_joined(self, group: ConsumerGroup, member: Member) -> None:
+        """It has its answer and is to ask for its assignment."""
+        self._stop_awaiting(joining(group.id, member.id))
+        self.renew_session(group, member)
+        self._limit(syncing(group.id, member.id), group, member, Cause.SYNC_MISSED)
+
+    def has_synced(self, group: ConsumerGroup, member: Member) -> None:
+        self._core.timers.cancel(syncing(group.id, member.id))
+        self.renew_session(group, member)
+
+    def _stop_awaiting(self, name: object) -> None:
+        self._awaited.discard(name)
+        self._core.timers.cancel(name)
+
+    def _limit(self, name: object, group: ConsumerGroup, member: Member, cause: Cause) -> None:
+        group_id, member_id = group.id, member.id
+
+        def give_up() -> Outcome[None]:
+            self._awaited.discard(name)
+            found = self._find(group_id, member_id)
+            if found is None:
+                return Outcome(None)
+            group, member = found
+            self._core.note(SyncsMissed, group, group.epoch, (member.id,))
+            return self.remove(group, (member,), cause, None)
+
+        self._core.timers.set(name, member.rebalance_timeout_ms, give_up)
+
     def _find(self, group_id: str, member_id: str) -> tuple[ConsumerGroup, Member] | None:
         group = self._core.groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
@@ -119,7 +161,10 @@ class Removal:
     # -- what comes of it
 
     def remove(self, group: ConsumerGroup, members: Sequence[Member], cause: Cause, reply: R) -> Outcome[R]:
-        """A new epoch without these members."""
+        """A new epoch without these members; or a classic group, if only classic members are left."""
+        moved = self._core.downgrades.without(group, members, reply)
+        if moved is not None:
+            return moved
         records: list[StoredRecord] = []
         patterns: dict[str, int] = {}
         for member in members:
@@ -132,16 +177,27 @@ class Removal:
         topics = group.counts.topics_with([*(member.topics for member in members), *matched], ())
         epoch = group.epoch + 1
         records.append(group_record(group.id, GroupEpoch(epoch, self._core.hash_of(group, topics))))
-        for member in members:
-            self.forget(group.id, member.id)
-        self._core.note(EpochBumped, group, epoch, cause, tuple(member.id for member in members))
+        gone = tuple(member.id for member in members)
+        for member_id in gone:
+            self.forget(group.id, member_id)
+        self._core.note(EpochBumped, group, epoch, cause, gone)
         if len(members) == len(group.members):
             self._core.note(GroupEmptied, group, epoch, ())
-        return Outcome(reply, records)
+        return Outcome(reply, records, partial(self.restore, group.id, gone))
+
+    def restore(self, group_id: str, member_ids: Iterable[str], error: KafkaError) -> None:
+        """What was decided about members has not been stored: they are waited for as before."""
+        for member_id in member_ids:
+            found = self._find(group_id, member_id)
+            if found is not None:
+                self.renew_session(*found)
+                self.limit_revocation(*found)
 
     def forget(self, group_id: str, member_id: str) -> None:
         self._core.timers.cancel(session(group_id, member_id))
         self._core.timers.cancel(revocation(group_id, member_id))
+        self._core.timers.cancel(syncing(group_id, member_id))
+        self._stop_awaiting(joining(group_id, member_id))
 
 
 def session(group_id: str, member_id: str) -> object:
@@ -150,6 +206,14 @@ def session(group_id: str, member_id: str) -> object:
 
 def revocation(group_id: str, member_id: str) -> object:
     return ("revocation", group_id, member_id)
+
+
+def joining(group_id: str, member_id: str) -> object:
+    return ("classic join", group_id, member_id)
+
+
+def syncing(group_id: str, member_id: str) -> object:
+    return ("classic sync", group_id, member_id)
 
 
 def known_member(group: ConsumerGroup, member_id: str) -> Member:

@@ -1,0 +1,1 @@
+"""Groups that move from one protocol to the other while they run, and classic members in consumer groups (KIP-848)."""
