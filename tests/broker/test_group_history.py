@@ -14,6 +14,7 @@ import pytest
 from tests.broker.watching import scrape
 from tests.cli.command import run_ottla
 
+from ottla.broker.stalled_commits import StalledCommits
 from ottla.model.names import HISTORY_TOPIC
 from ottla.replica.partition import Leadership
 from ottla.testing.node import RunningNode, running_node
@@ -31,6 +32,7 @@ def member(address: str, group: str, name: str, topic: str = "orders") -> Iterat
     settings = {
         "bootstrap.servers": address, "group.id": group, "client.id": name, "session.timeout.ms": 6000,
         "heartbeat.interval.ms": 200, "allow.auto.create.topics": True, "topic.metadata.refresh.interval.ms": 500,
+        "auto.commit.interval.ms": 50, "auto.offset.reset": "earliest",
     }  # fmt: skip
     consumer = Consumer(settings)
     consumer.subscribe([topic])
@@ -186,3 +188,46 @@ def test_more_partitions_are_named_as_the_cause(tmp_path: Path) -> None:
             told = settled(running.address, "g", 2)
     (finding,) = (each for each in told["findings"] if each["kind"] == "partitions-changed")
     assert finding["summary"] == "the topics changed: orders: 4 partitions became orders: 7"
+
+
+def test_commits_that_stall_are_told(tmp_path: Path) -> None:
+    from confluent_kafka import Consumer
+
+    with running_node(tmp_path, **SETTINGS) as running:
+        make_topic(running.address)
+        node = running.node
+        looks = StalledCommits(node.env, node.timers, node.groups, node.replicas, 100, 500)
+        running.on_loop(looks.start)
+        assert run_ottla("produce", "orders", "-p", "0", "a", "b", "c", address=running.address).returncode == 0
+        stuck = Consumer(
+            {
+                "bootstrap.servers": running.address, "group.id": "g", "client.id": "stuck",
+                "auto.offset.reset": "earliest", "enable.auto.commit": False,
+            }
+        )  # fmt: skip
+        stuck.subscribe(["orders"])
+        (first,) = stuck.consume(1, timeout=20)
+        stuck.commit(first, asynchronous=False)
+        until(lambda: "commits-stalled" in kinds(running.address), "it is told")
+        (finding,) = (each for each in why(running.address, "g")["findings"] if each["kind"] == "commits-stalled")
+        assert "orders-0 by 2" in finding["evidence"][0]
+        stuck.close()
+        running.wait_for(looks.stop())
+
+
+def test_a_group_that_has_read_everything_is_not_stalled(tmp_path: Path) -> None:
+    with running_node(tmp_path, **SETTINGS) as running:
+        make_topic(running.address)
+        node = running.node
+        looks = StalledCommits(node.env, node.timers, node.groups, node.replicas, 50, 400)
+        running.on_loop(looks.start)
+        with member(running.address, "g", "one"):
+            settled(running.address, "g", 1)
+            assert run_ottla("produce", "orders", "a", "b", "c", address=running.address).returncode == 0
+            time.sleep(2)
+            running.wait_for(looks.stop())
+            assert "commits-stalled" not in kinds(running.address)
+
+
+def kinds(address: str) -> set[str]:
+    return {finding["kind"] for finding in why(address, "g")["findings"]}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.group_metrics import RebalanceMetrics
 from ottla.coordinator.group.events import Event, Topic
 from ottla.coordinator.group.hashing import group_hash
-from ottla.coordinator.group.history.chronicle import Topics
+from ottla.coordinator.group.history.chronicle import CommitsStalled, Topics
 from ottla.coordinator.group.history.coding import MEMBERS, Unreadable, read_key
 from ottla.coordinator.group.history.contacts import Connection
 from ottla.coordinator.group.history.entries import End, Rebalance
@@ -70,6 +70,9 @@ class GroupHistory:
 
     def left(self, group_id: str, member_id: str, connection: Connection) -> None:
         self._historian.left(group_id, member_id, connection)
+
+    def stalled(self, group_id: str, since_ms: int, lag: list[str]) -> None:
+        self.note(CommitsStalled(self._env.clock.now_ms(), group_id, -1, since_ms, tuple(lag)))
 
     def lost(self, connection: Connection, end: str) -> None:
         self._historian.lost(connection, End(end))

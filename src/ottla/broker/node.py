@@ -31,6 +31,7 @@ from ottla.broker.node_metrics import NodeMetrics
 from ottla.broker.node_state import NodeState
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
+from ottla.broker.stalled_commits import StalledCommits
 from ottla.broker.status import StatusListener
 from ottla.broker.telemetry.telemetry import Telemetry
 from ottla.env.loop_lag import LoopLag
@@ -101,6 +102,7 @@ class Node:
     directories: Directories
     moves: Moves
     groups: GroupCoordinator
+    stalled_commits: StalledCommits
     raft: RaftNode
     _controller: LocalController
     _metadata_log: MetadataLog
@@ -167,6 +169,7 @@ class Node:
         for listener in self._listeners.values():
             await listener.serve()
         self.logs.start()
+        self.stalled_commits.start()
         self.telemetry.start()
         self.moves.resume()
         self.loop_lag.start()
@@ -238,6 +241,7 @@ class Node:
         self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config, lambda: self.image, history)
         self.replicas.watchers[OFFSETS_TOPIC] = self.groups.runtime.watch
         self.replicas.watchers[HISTORY_TOPIC] = history.runtime.watch
+        self.stalled_commits = StalledCommits(self.env, self.timers, self.groups, self.replicas)
         self.dynamic_config.on_change(self.replicas.reconfigure)
         self.dynamic_config.on_change(lambda _, now: self.logs.expire_producers_after(now.producer_id_expiration_ms))
         self.dynamic_config.on_change(lambda _, now: self._cordon(now))
@@ -364,6 +368,7 @@ class Node:
         for connection in list(self._connections.connections):
             connection.give_up()
         await self.dispatcher.stop()
+        await self.stalled_commits.stop()
         await self.groups.stop()
         await self.auto_create.stop()
         await self.replicas.stop()

@@ -65,6 +65,7 @@ class Report:
 
     def _how_often(self) -> str:
         span = seconds(self._now_ms - self._since_ms)
+        span = "hour" if span == "1 h" else span
         if not self._recent:
             if not self._rebalances:
                 return "Nothing is remembered of it: since then it has had no members, or did not rebalance."

@@ -49,6 +49,17 @@ class RemovedByAnother(Event):
     member_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class CommitsStalled(Event):
+    """Nothing was committed for a while, though there is something to read; `lag` says where.
+
+    Told again and again, as long as it is so.
+    """
+
+    since_ms: int
+    lag: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Topics:
     """What the metadata says now."""
@@ -497,15 +508,16 @@ class Chronicle:
         self._to_write(incident)
         return incident
 
-    def commits_stalled(self, at: int, since: int, lag: list[str]) -> None:
-        """No commits since a while, though there is something to read; `lag` says where."""
+    def _commits_stalled(self, event: CommitsStalled) -> None:
+        lag = _named(event.lag)
         for known in self._incidents:
-            if known.change.what is What.COMMITS_STALLED and known.at == since:
-                known.last, known.change.after = at, lag
+            if known.change.what is What.COMMITS_STALLED and event.since_ms <= known.last:
+                known.last, known.change.after = event.at_ms, lag
                 self._to_write(known)
                 return
-        self._incidents.append(incident := Incident(self._number(), since, Change(since, What.COMMITS_STALLED)))
-        incident.last, incident.change.after = at, lag
+        incident = Incident(self._number(), event.since_ms, Change(event.since_ms, What.COMMITS_STALLED, after=lag))
+        incident.last = event.at_ms
+        self._incidents.append(incident)
         self._to_write(incident)
 
     def _loaded(self, event: told.GroupLoaded) -> None:
@@ -565,4 +577,5 @@ _HANDLERS: Final[dict[type[Event], Callable[[Chronicle, Any], None]]] = {
     told.MemberReconciled: Chronicle._member_reconciled,
     told.GroupReconciled: Chronicle._group_reconciled,
     told.GroupLoaded: Chronicle._loaded,
+    CommitsStalled: Chronicle._commits_stalled,
 }

@@ -156,14 +156,20 @@ def stalls(case: Case) -> list[Finding]:
     return [
         Finding(
             Kind.COMMITS_STALLED,
-            f"nothing was committed for {seconds(incident.last - incident.at)}, though there is something to read",
+            f"nothing was committed for {seconds(incident.last - incident.at)} in some partitions, though there is "
+            "something to read",
             incident.last,
             len(stalled),
             True,
             [],
-            [f"behind: {listed(incident.change.after)}", "heartbeats went on meanwhile: the members are alive"],
             [
-                "a member may be stuck on one record, or commit only when it is asked to: look at its log",
+                f"since {clock(incident.at)}, and so it still was at {clock(incident.last)}; behind: "
+                f"{listed(incident.change.after)}",
+                "the group has members, and they are heard: their processes are alive",
+            ],
+            [
+                "look at the log of the member that has the partition (`ottla group describe` says which): it may be "
+                "stuck on one record, wait for something else, or commit too seldom",
             ],
         )
         for incident in stalled[-1:]
