@@ -32,8 +32,8 @@ BATCH: Final = 1000
 @click.option(
     "-o", "--offset", "offsets", metavar="OFFSET", multiple=True,
     help="Where to start: beginning, end, stored (where the group is, without joining it), N, -N before the end, "
-    "s@TIME; or where to end: e@TIME. By default at the end, or at the beginning if -e or a time says when to end. In a "
-    "group it counts only where nothing is committed.",
+    "s@TIME; or where to end: e@TIME. By default at the end, or at the beginning if -e or a time says when to end. "
+    "In a group it counts only where nothing is committed.",
 )  # fmt: skip
 @click.option("--from-time", "from_ms", type=Time(), help="Start with the first record at or after this time.")
 @click.option("--until", "until_ms", type=Time(), help="End before the first record at or after this time.")
