@@ -228,6 +228,7 @@ class Node:
         self.replicas = Replicas(
             self.env, self.dynamic_config, self.logs, self.waiting, checkpointed, self.directories.assign
         )
+        self.logs.have_high_watermarks_moved = self.replicas.have_high_watermarks_moved
         self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config, lambda: self.image)
         self.replicas.watchers[OFFSETS_TOPIC] = self.groups.runtime.watch
         self.dynamic_config.on_change(self.replicas.reconfigure)
