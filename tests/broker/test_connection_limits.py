@@ -117,7 +117,7 @@ def test_the_listener_between_nodes_takes_the_place_of_the_longest_idle(tmp_path
         listener_security_protocol_map="PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT",
         connections_max_idle_ms=1000_000,
     ) as node, ExitStack() as stack:  # fmt: skip
-        inner_port = node.node._listeners[1].port
+        inner_port = node.node._listeners["INNER"].port
         idle, busy = (stack.enter_context(Raw(node.port)) for _ in range(2))
         assert is_served(idle) and is_served(busy)
         node.on_loop(lambda: [one.idle_for(0.0) for one in node.node._connections.connections])

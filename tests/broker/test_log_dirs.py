@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Iterator
 from datetime import timedelta
+from errno import EMFILE, ENFILE, ENOMEM
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from tests.broker.apis.asking import PRODUCE, ask, create, metadata, topic_to_create
 
+from ottla.env.disk import PosixDisk, PosixFile
 from ottla.model.errors import ErrorCode, OttlaError
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
@@ -53,6 +56,17 @@ def described(running: RunningNode, topic: str) -> dict[int, Any]:
     return {row.partition_index: row for row in metadata(running.address, topic).topics[0].partitions}
 
 
+def until_offline(running: RunningNode, topic: str, partitions: list[int]) -> dict[int, Any]:
+    """The controller hears of it a moment later."""
+    deadline = time.monotonic() + 10
+    while True:
+        told = described(running, topic)
+        if [number for number in told if told[number].leader_id < 0] == partitions:
+            return told
+        assert time.monotonic() < deadline, told
+        time.sleep(0.02)
+
+
 def values(address: str, topic: str, partition: int, count: int) -> list[bytes]:
     settings = {"bootstrap.servers": address, "group.id": "g", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings | {"enable.auto.commit": False})
@@ -86,8 +100,7 @@ def test_a_full_disk_costs_its_partitions_and_nothing_that_was_acknowledged(tmp_
         # then its partitions are offline, and the others go on
         assert send(running, lost[1]) is ErrorCode.kafka_storage_error
         assert [send(running, number) for number in sound] == [ErrorCode.none] * 2
-        told = described(running, "t")
-        assert [number for number in told if told[number].leader_id < 0] == lost
+        told = until_offline(running, "t", lost)
         assert [list(told[number].offline_replicas) for number in lost] == [[1], [1]]
     # after a restart with more room everything is there
     _LIBC.mount(b"tmpfs", str(small_disk).encode(), b"tmpfs", 32, b"size=32m")  # MS_REMOUNT
@@ -130,3 +143,62 @@ def test_a_folder_whose_owner_cannot_be_read_is_offline_unless_the_metadata_is_i
     (first / "meta.properties").write_text("version=1\n")
     with pytest.raises(OttlaError, match=r"cluster\.id"), running_node(first, log_dirs=f"{first},{second}"):
         pass
+
+
+def test_partitions_of_a_dir_that_is_no_longer_configured_have_no_leader_and_lose_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kafka leaves them without a leader too, but makes empty ones beside, and does not start when the dir is back."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    both, one = {"log_dirs": f"{first},{second}"}, {"log_dirs": str(first)}
+    with running_node(first, **both) as running:
+        create(running.address, topic_to_create("t", 4))
+        kept, missing = partitions_in(running, first), partitions_in(running, second)
+        for number in (*kept, *missing):
+            assert produce(running.address, "t", number, b"acknowledged") == (ErrorCode.none, 0)
+    with running_node(first, **one) as running:
+        assert partitions_in(running, first) == kept
+        told = described(running, "t")
+        assert {number for number in told if told[number].leader_id < 0} == set(missing)
+        assert {produce(running.address, "t", number, b"x")[0] for number in missing} == {ErrorCode.kafka_storage_error}
+        assert {produce(running.address, "t", number, b"more")[0] for number in kept} == {ErrorCode.none}
+        create(running.address, topic_to_create("new", 2))
+        assert produce(running.address, "new", 0, b"x") == (ErrorCode.none, 0)
+    assert "2 partitions have no leader" in caplog.text
+    with running_node(first, **both) as running:
+        for number in missing:
+            assert values(running.address, "t", number, 1) == [b"acknowledged"]
+
+
+@pytest.mark.parametrize("shortage", [EMFILE, ENFILE, ENOMEM])
+def test_a_shortage_of_files_or_memory_takes_no_dir_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shortage: int
+) -> None:
+    real, is_short = PosixDisk.open, False
+
+    def short(disk: PosixDisk, path: str, *, create: bool = False) -> PosixFile:
+        if is_short and create:
+            raise OSError(shortage, os.strerror(shortage), path)
+        return real(disk, path, create=create)
+
+    monkeypatch.setattr(PosixDisk, "open", short)
+    with running_node(tmp_path) as running:
+        small = {"segment.bytes": str(1 << 20)}
+        create(running.address, topic_to_create("t", 1, configs=small), topic_to_create("other"))
+        value = b"x" * 700_000
+        assert produce(running.address, "t", 0, value)[0] is ErrorCode.none
+        assert produce(running.address, "other", 0, b"x")[0] is ErrorCode.none
+        is_short = True
+        # a new segment would need a file, and so would a new partition
+        assert produce(running.address, "t", 0, value)[0] is ErrorCode.kafka_storage_error
+        assert produce(running.address, "other", 0, b"x")[0] is ErrorCode.none
+        create(running.address, topic_to_create("new"))
+        assert produce(running.address, "new", 0, b"x")[0] is not ErrorCode.none
+        is_short = False
+        # it passes, and nothing was lost
+        assert produce(running.address, "t", 0, value) == (ErrorCode.none, 1)
+        assert produce(running.address, "new", 0, b"x")[0] in (ErrorCode.none, ErrorCode.not_leader_or_follower)
+        assert produce(running.address, "new", 0, b"x")[0] is ErrorCode.none
+        assert not running.on_loop(lambda: list(running.node.logs.offline))
+    with running_node(tmp_path) as running:
+        assert values(running.address, "t", 0, 2) == [value, value]

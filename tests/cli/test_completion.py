@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 
 import pytest
-from tests.cli.command import OTTLA, Run, run_ottla
-
-
-def offered(*words: str, address: str = "127.0.0.1:1") -> list[str]:
-    env = os.environ | {
-        "_OTTLA_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(("ottla", *words)),
-        "COMP_CWORD": str(len(words)),
-        "OTTLA_BOOTSTRAP": address,
-    }
-    done = subprocess.run(OTTLA, env=env, capture_output=True, text=True, timeout=30, check=False)
-    assert done.stderr == ""
-    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+from tests.cli.command import Run, run_ottla
+from tests.cli.completing import offered
 
 
 def test_commands_and_options_are_offered() -> None:

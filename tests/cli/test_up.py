@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -80,11 +81,27 @@ def test_ctrl_c_while_it_starts_is_an_orderly_end(data: Path, later_s: float) ->
 
 def test_the_snippet_it_prints_works(data: Path) -> None:
     node = Foreground("--port", str(unused_port()), "--data", str(data))
-    snippet = node.text.partition("in Python:\n\n")[2]
+    (_, snippet) = re.split(r"To try it, in Python.*:\n\n", node.text)
     code = "\n".join(line.removeprefix("  ") for line in snippet.splitlines())
     done = subprocess.run([OTTLA[0], "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "b'world'\n", done.stderr
     assert node.interrupt()[0] == 0
+
+
+def test_the_way_to_stop_it_works_in_a_shell_that_does_not_know_ottla(data: Path, tmp_path: Path) -> None:
+    """As after `make up`, whose environment is not active."""
+    program = tmp_path / "bin" / "ottla"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\nfrom ottla.cli.main import main\nmain()\n")
+    program.chmod(0o755)
+    for path, told in ((str(program.parent), "ottla"), ("/usr/bin:/bin", str(program))):
+        started = subprocess.run(
+            [program, "up", "--port", "0", "--data", data, "--detach"],
+            env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        stop = f"{told} down --data {data}"
+        assert f"  stop  {stop}\n" in started.stdout
+        subprocess.run(stop, shell=True, env=os.environ | {"PATH": f"{path}:/bin"}, timeout=60, check=True)
 
 
 def test_a_taken_port_is_told_and_another_one_used(data: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -10,7 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tests.corpus.player import Ending
-from tests.corpus.scenarios.scenario import stand_in
+from tests.corpus.scenarios.scenario import STABLE_MEMBER, stand_in
 from tests.corpus.world import COMMON_NAMES, fixtures
 
 from ottla.wire.codec import MalformedRequest, decode_response
@@ -29,6 +30,7 @@ _OF_ONE_API: Final[dict[int, set[str]]] = {
     71: {"subscription_id"},
     55: {"log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp", "high_watermark", "leader_epoch"},
 }
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LOGGER: Final = 6  # the source of a logger's level
 # Configs whose values are a server's own, and so is where they come from.
 _OWN_VALUES: Final = {
@@ -37,7 +39,7 @@ _OWN_VALUES: Final = {
 }  # fmt: skip
 _MAY_BE_ANY: Final = {"producer_id", "subscription_id"}  # 0 and negative ones are as good as others
 # Answers about everything there is: topics of other requests are left out of them.
-_NAMED_BY: Final = {3: "name", 35: "name", 43: "topic", 74: "resource_name", 75: "name"}
+_NAMED_BY: Final = {3: "name", 16: "group_id", 35: "name", 43: "topic", 74: "resource_name", 75: "name"}
 _KNOWN_IDS: Final = frozenset(stand_in(fixture.name) for fixture in fixtures())
 
 
@@ -77,6 +79,7 @@ class _Reader:
     def __init__(self, key: int, request: bytes) -> None:
         self._request = request
         self._request_text = request.decode(errors="replace")
+        self._known = self._request_text + STABLE_MEMBER
         self._volatile = _TIMES_AND_PLACES | _OF_ONE_API.get(key, set())
         self._named_by = _NAMED_BY.get(key)
 
@@ -111,6 +114,8 @@ class _Reader:
             return value // timedelta(milliseconds=1)
         if isinstance(value, datetime):
             return round(value.timestamp() * 1000)
+        if isinstance(value, str):  # ids of members end with one that the server has made up
+            return _UUID.sub(lambda found: found[0] if found[0] in self._known else "an id", value)
         return value
 
     def _is_anothers(self, item: Plain) -> bool:

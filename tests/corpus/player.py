@@ -95,7 +95,8 @@ class Player:
         except MalformedRequest:
             return body
         for stand_in in found:
-            if text.count(repr(UUID(bytes=stand_in[:16]))) == body.count(stand_in):
+            written = repr(UUID(bytes=stand_in)) if len(stand_in) == 16 else stand_in.decode()
+            if text.count(written) == body.count(stand_in):
                 body = body.replace(stand_in, self.ids[stand_in])
         return body
 

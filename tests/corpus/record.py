@@ -1,4 +1,5 @@
-"""Plays the corpus to Apache Kafka and keeps what it did: `python -m tests.corpus.record [API ... | frames]`.
+"""Plays the corpus to Apache Kafka and keeps what it did: `python -m tests.corpus.record [API ... | frames |
+conversations]`.
 
 Everything is played to two fresh nodes, one after the other. Where they do not agree, the outcome depends on time or
 chance, and is kept as unsteady.
@@ -13,8 +14,12 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from tests.corpus.cases import cases, is_harmless, mutated
+from tests.corpus.conversations import recorded as conversations
+from tests.corpus.conversations import registry
+from tests.corpus.conversations.talk import Line
 from tests.corpus.frames import all_frames, send
 from tests.corpus.outcome import outcome, outcome_class
 from tests.corpus.player import Player
@@ -26,11 +31,15 @@ from tests.corpus.world import SETTINGS, prepare, wait_for_coordinators
 from ottla.testing.apache_kafka import KAFKA_VERSION, ApacheKafka, free_port
 
 MUTATIONS = 1000
-FRAMES = "frames"
+FRAMES, CONVERSATIONS = "frames", "conversations"
 Played = tuple[list[Any], list[str]]
 
 
 def main(names: list[str]) -> None:
+    if not names or CONVERSATIONS in names:
+        _record_conversations()
+    if names == [CONVERSATIONS]:
+        return
     chosen = [scenario for scenario in ALL if not names or scenario.name in names]
     with_frames = not names or FRAMES in names
     (first, frames), (second, frames_again) = (_play_all(chosen, with_frames) for _ in range(2))
@@ -43,6 +52,30 @@ def main(names: list[str]) -> None:
             unsteady += _keep(recording, scenario, version, first[scenario.key, version], second[scenario.key, version])
         recording.store()
         print(f"{scenario.name}: {len(recording.outcomes)} outcomes, {unsteady} unsteady", flush=True)
+
+
+def _record_conversations() -> None:
+    """Each is held until it has gone the same way twice."""
+    with tempfile.TemporaryDirectory() as folder:
+        kafka = ApacheKafka.start(Path(folder), free_port(), **conversations.SETTINGS)
+        try:
+            ids = conversations.prepare(kafka.port)
+            held = {name: _hold(kafka.port, name, ids) for name in registry.CONVERSATIONS}
+        finally:
+            kafka.stop()
+    conversations.store({name: lines for name, lines in held.items() if lines is not None})
+    unsteady = [name for name, lines in held.items() if lines is None]
+    print(f"{CONVERSATIONS}: {len(held)}, unsteady and not kept: {unsteady}", flush=True)
+
+
+def _hold(port: int, name: str, ids: dict[str, UUID]) -> list[Line] | None:
+    seen: list[list[Line]] = []
+    for number in range(1, 4):
+        lines = conversations.hold(port, name, ids, number)
+        if lines in seen:
+            return lines
+        seen.append(lines)
+    return None
 
 
 def _play_all(chosen: list[Scenario], with_frames: bool) -> tuple[dict[tuple[int, int], Played], list[str]]:

@@ -8,7 +8,18 @@ from typing import Any, Final
 
 from tests.corpus.scenarios import ALL
 from tests.corpus.scenarios.records import KEEP, batch
-from tests.corpus.scenarios.scenario import CONFIGURED, EMPTY, SOON, T0, TIMED, Fixture, stand_in
+from tests.corpus.scenarios.scenario import (
+    CONFIGURED,
+    EMPTY,
+    FETCHED,
+    SOON,
+    STABLE,
+    STABLE_MEMBER,
+    T0,
+    TIMED,
+    Fixture,
+    stand_in,
+)
 from tests.interop.raw import LIST_OFFSETS, METADATA, PRODUCE, Raw, produce_values
 
 # What a server is started with, with `_` for `.`: Apache Kafka and Ottla alike.
@@ -18,6 +29,8 @@ SETTINGS: Final[dict[str, Any]] = {
     "group_initial_rebalance_delay_ms": 0,
 }
 CREATE_TOPICS, FIND_COORDINATOR, INIT_PRODUCER_ID = 19, 10, 22
+OFFSET_COMMIT, JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS = 8, 11, 14, 15
+_SUBSCRIPTION: Final = b"\0\0\0\0\0\1" + len(TIMED).to_bytes(2, "big") + TIMED.encode() + b"\xff" * 4
 
 COMMON: Final = (
     Fixture(
@@ -26,7 +39,7 @@ COMMON: Final = (
     Fixture(EMPTY, 2),
     Fixture(CONFIGURED, 1, {"retention.ms": "-1", "max.message.bytes": "77", "cleanup.policy": "compact"}),
 )  # fmt: skip
-COMMON_NAMES: Final = frozenset(fixture.name for fixture in COMMON)
+COMMON_NAMES: Final = frozenset((*(fixture.name for fixture in COMMON), STABLE, FETCHED))
 
 
 def fixtures() -> list[Fixture]:
@@ -50,7 +63,34 @@ def prepare(port: int) -> dict[bytes, bytes]:
             for data in fixture.batches:
                 produced = raw.ask(PRODUCE, 9, **produce_values(fixture.name, data))
                 assert not produced.responses[0].partition_responses[0].error_code, produced
-        return _ids(raw, wanted)
+        return _ids(raw, wanted) | _fill_groups(raw)
+
+
+def _fill_groups(raw: Raw) -> dict[bytes, bytes]:
+    """Makes the groups; gives what stands for the member's id, and that id."""
+    for group in (STABLE, FETCHED):
+        _wait_for_coordinator(raw, 0, group)
+        deadline = time.monotonic() + 30
+        while raw.ask(DESCRIBE_GROUPS, 5, groups=[group], include_authorized_operations=False).groups[0].error_code:
+            assert time.monotonic() < deadline, f"the coordinator of {group} is not loaded"
+            time.sleep(0.05)
+    rows = [{"partition_index": 0, "committed_offset": 7, "committed_leader_epoch": 0, "committed_metadata": "so far"}]
+    committed = raw.ask(
+        OFFSET_COMMIT, 9, group_id=FETCHED, generation_id_or_member_epoch=-1, member_id="", group_instance_id=None,
+        topics=[{"name": name, "partitions": rows} for name in (TIMED, EMPTY)],
+    )  # fmt: skip
+    assert not any(row.error_code for topic in committed.topics for row in topic.partitions), committed
+    joined = raw.ask(
+        JOIN_GROUP, 3, group_id=STABLE, session_timeout=timedelta(minutes=30), rebalance_timeout=timedelta(minutes=30),
+        member_id="", protocol_type="consumer", protocols=[{"name": "range", "metadata": _SUBSCRIPTION}],
+    )  # fmt: skip
+    assert not joined.error_code, joined
+    shares = [{"member_id": joined.member_id, "assignment": b"all"}]
+    synced = raw.ask(
+        SYNC_GROUP, 2, group_id=STABLE, generation_id=1, member_id=joined.member_id, assignments=shares
+    )  # fmt: skip
+    assert not synced.error_code, synced
+    return {STABLE_MEMBER.encode(): joined.member_id.encode()}
 
 
 def wait_for_coordinators(port: int) -> None:
@@ -61,10 +101,14 @@ def wait_for_coordinators(port: int) -> None:
             assert time.monotonic() < deadline, "no producer ids"
             time.sleep(0.1)
         for kind, key in ((0, "group"), (1, "t"), (2, "group:AAAAAAAAAAAAAAAAAAAAAA:0")):
-            deadline = time.monotonic() + 30
-            while raw.ask(FIND_COORDINATOR, 6, key_type=kind, coordinator_keys=[key]).coordinators[0].error_code:
-                assert time.monotonic() < deadline, f"no coordinator for keys of type {kind}"
-                time.sleep(0.1)
+            _wait_for_coordinator(raw, kind, key)
+
+
+def _wait_for_coordinator(raw: Raw, kind: int, key: str) -> None:
+    deadline = time.monotonic() + 30
+    while raw.ask(FIND_COORDINATOR, 6, key_type=kind, coordinator_keys=[key]).coordinators[0].error_code:
+        assert time.monotonic() < deadline, f"no coordinator for keys of type {kind}"
+        time.sleep(0.1)
 
 
 def _topic(fixture: Fixture) -> dict[str, Any]:

@@ -54,6 +54,35 @@ TESTED = {
         "offsets.commit.timeout.ms",
     ),
     "broker/test_group_configs.py::test_the_first_member_waits_for_others": ("group.initial.rebalance.delay.ms",),
+    "broker/test_consumer_group_configs.py::test_members_are_told_how_often_to_send_heartbeats": (
+        "group.consumer.heartbeat.interval.ms", "consumer.heartbeat.interval.ms",
+    ),
+    "broker/test_consumer_group_configs.py::test_who_is_silent_for_the_session_timeout_is_no_member_any_more": (
+        "group.consumer.session.timeout.ms", "consumer.session.timeout.ms",
+    ),
+    "broker/test_consumer_group_configs.py::test_assignments_are_worked_out_no_more_often_than_the_interval_says": (
+        "group.consumer.assignment.interval.ms", "consumer.assignment.interval.ms",
+    ),
+    "broker/test_consumer_group_configs.py::test_a_group_may_set_what_lies_within_the_brokers_bounds": (
+        "group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms",
+        "group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms",
+    ),
+    "broker/test_consumer_group_configs.py::test_a_consumer_group_has_so_many_members_and_no_more": (
+        "group.consumer.max.size",
+    ),
+    "broker/test_consumer_group_configs.py::test_members_choose_among_the_brokers_assignors": (
+        "group.consumer.assignors",
+    ),
+    "broker/test_consumer_group_configs.py::test_the_consumer_protocol_can_be_left_out": (
+        "group.coordinator.rebalance.protocols",
+    ),
+    "broker/test_consumer_group_configs.py::test_the_migration_policy_says_whether_a_classic_group_takes_consumers": (
+        "group.consumer.migration.policy",
+    ),
+    "broker/test_consumer_group_configs.py::test_patterns_are_matched_again_after_the_refresh_interval": (
+        "group.consumer.regex.refresh.interval.ms",
+    ),
     "coordinator/group/test_offsets.py::test_many_take_several_batches_and_turns": (
         "offsets.retention.minutes", "offsets.retention.check.interval.ms",
     ),

@@ -99,10 +99,34 @@ def test_strangers_cannot_write_lines_or_steer_a_terminal() -> None:
         ('{"client.secret": "abc", "user": "me"}', '{"client.secret": ***, "user": "me"}'),
         ("listener.name.x.ssl.key.password = abc, other=1", "listener.name.x.ssl.key.password = ***, other=1"),
         ("the password is wrong", "the password is wrong"),
+        ('sasl.jaas.config=a.b.Plain required username="me" password="abc"; next', "sasl.jaas.config=***; next"),
+        ("http://me:abc@proxy:3128/x?y", "http://me:***@proxy:3128/x?y"),
+        ("access_token=abc&x", "access_token=***"),
+        ("x-api-key: abc", "x-api-key: ***"),
+        ("Authorization: Basic YWJj, next", "Authorization: Basic ***, next"),
+        ("sent Bearer abcdefgh.ijk", "sent Bearer ***"),
+        ("-----BEGIN EC PRIVATE KEY-----\nabc\n-----END", "-----BEGIN EC PRIVATE KEY-----***-----END"),
+        ("got eyJhbGciOiJI.eyJzdWIiOiIx.c2ln here", "got *** here"),
+        ("at http://host:9092/topics", "at http://host:9092/topics"),
     ],
 )  # fmt: skip
 def test_what_looks_like_a_secret_is_blotted_out(text: str, shown: str) -> None:
     assert logs.without_secrets(text) == shown
+
+
+@pytest.mark.parametrize("form", logs.FORMATS)
+def test_strangers_cannot_write_lines_by_an_exception_either(form: str) -> None:
+    out = io.StringIO()
+    logs.set_up(form, out)
+    forged = "2026-01-01 00:00:00,000 ERROR   ottla: forged"
+    try:
+        raise ValueError(f"bad name\n{forged}\x1b[2J\rgone")
+    except ValueError:
+        LOGGER.exception("it failed", extra={"asked": {"name": "a\nb", "password": "password=hunter2"}})
+    lines = out.getvalue().splitlines()
+    assert not any(line.startswith(forged[:10]) for line in lines[1:]), lines
+    assert "\x1b" not in out.getvalue() and "\r" not in out.getvalue()
+    assert "hunter2" not in out.getvalue()
 
 
 def test_setting_up_again_replaces_the_old_one() -> None:
@@ -115,7 +139,18 @@ def test_setting_up_again_replaces_the_old_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a" * 1_000_000, "password" * 50_000, "password=" * 50_000, "password" + " " * 500_000]
+    "text",
+    [
+        "a" * 1_000_000,
+        "password" * 50_000,
+        "password=" * 50_000,
+        "password" + " " * 500_000,
+        "://a:" * 100_000,
+        "eyJ" * 200_000,
+        "authorization " * 50_000,
+        "jaas.config=" * 50_000,
+        "bearer " * 100_000,
+    ],
 )
 def test_looking_for_secrets_takes_no_longer_for_being_fooled(text: str) -> None:
     began = time.monotonic()

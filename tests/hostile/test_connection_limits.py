@@ -184,3 +184,35 @@ def test_what_a_client_does_not_read_is_counted_and_given_up_when_memory_is_shor
         assert pool.lent == 1 << 20  # what was waited for has come
 
     asyncio.run(story())
+
+
+def test_a_connection_that_is_closing_can_still_be_given_up() -> None:
+    """It waits for a client to read what was answered, which may never be."""
+
+    async def story() -> None:
+        connection, transport = connect(lambda connection, frame: b"a" * 100_000)
+        ended: list[str] = []
+        transport.abort = lambda: ended.append("abort")  # type: ignore[method-assign]
+        transport.close = lambda: ended.append("close")  # type: ignore[method-assign]
+        receive(connection, REQUEST)
+        connection.close()
+        assert ended == ["close"] and connection.is_closing
+        connection.give_up()
+        assert ended == ["close", "abort"]
+
+    asyncio.run(story())
+
+
+def test_only_what_was_counted_is_taken_off_the_count() -> None:
+    async def story() -> None:
+        waiting = [Later(overlaps=True), Later(overlaps=True)]
+        answers: list[Message | Later] = [waiting[0], b"b" * 1000, waiting[1], b"d" * 5000]
+        connection, _ = connect(lambda connection, frame: answers.pop(0))
+        receive(connection, REQUEST * 4)
+        assert connection._held_bytes == 6000
+        waiting[0].complete(b"a" * 3000)  # which nobody has counted
+        assert connection._held_bytes == 5000
+        waiting[1].complete(b"c" * 9000)
+        assert connection._held_bytes == 0
+
+    asyncio.run(story())

@@ -334,6 +334,21 @@ class TestRecordsThatAreWalkedThrough:
         assert machine.wait_for(story).code == ErrorCode.not_leader_or_follower
         assert partition.log.end_offset == 0
 
+    def test_those_under_way_when_the_node_stops_are_not_appended_any_more(self, machine: Machine) -> None:
+        partition = leader(machine, cleanup_policy="compact")
+
+        async def story() -> Appended:
+            waiting = partition.append(batch(2, size=5000), -1)
+            assert isinstance(waiting, asyncio.Future)
+            (check,) = (each.check for each in partition._checking)
+            partition.stop()
+            assert check is not None
+            await check  # it ends after all
+            return await waiting
+
+        assert machine.wait_for(story).code == ErrorCode.not_leader_or_follower
+        assert partition.log.end_offset == 0
+
     def test_a_changed_config_counts_from_then_on(self, machine: Machine) -> None:
         partition = leader(machine)
         assert produce(machine, partition, self.keyless()).code is NONE

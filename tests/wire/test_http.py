@@ -161,8 +161,9 @@ def test_who_does_not_read_is_closed_and_costs_little(
 def test_there_are_never_more_than_a_few(port: int, routes: HttpRoutes) -> None:
     with ExitStack() as stack:
         for _ in range(served.MAX_CONNECTIONS):
-            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
-        wait_for(lambda: len(routes.connections) == served.MAX_CONNECTIONS)
+            busy = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            busy.sendall(b"GET /large HTTP/1.1\r\n\r\n")  # and its answer is not read
+        wait_for(lambda: sum(not one.is_idle for one in list(routes.connections)) == served.MAX_CONNECTIONS)
         assert send(port, b"GET /hello HTTP/1.1\r\n\r\n") == b""
     wait_for(lambda: not routes.connections)
     assert ask(port, "/hello") == (200, b"hello\n")
@@ -175,3 +176,23 @@ def wait_for(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_whoever_has_asked_nothing_for_longest_makes_room(port: int, routes: HttpRoutes) -> None:
+    with ExitStack() as stack:
+        first, *_, last = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            for _ in range(served.MAX_CONNECTIONS)
+        ]
+        wait_for(lambda: len(routes.connections) == served.MAX_CONNECTIONS)
+        assert ask(port, "/hello") == (200, b"hello\n")
+        assert ended(first)
+        last.sendall(b"GET /hello HTTP/1.0\r\n\r\n")
+        assert b"200" in last.recv(1000)
+
+
+def ended(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True

@@ -14,6 +14,7 @@ from typing import Any, Final
 from ottla.broker.context import Context
 from ottla.broker.controller_call import call_controller
 from ottla.env.breath import Breath
+from ottla.env.slices import breathe
 from ottla.metadata.controller.requests import Request
 from ottla.metadata.controller.result import NO_ERROR, ApiError
 from ottla.metadata.image import ConfigResource, ResourceType
@@ -46,6 +47,7 @@ async def alter(
     told: dict[ConfigResource, ApiError] = {}
     allowed = []
     for row in left:
+        breathe()
         refusal = _refusal(context, resource_of(row))
         if refusal is None:
             allowed.append(row)
@@ -101,6 +103,7 @@ def _refusal(context: Context, resource: ConfigResource) -> ApiError | None:
 
 
 def _answer(row: Any, outcome: ApiError) -> dict[str, Any]:
+    breathe()
     return {
         "error_code": outcome.code,
         "error_message": outcome.message,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.env.slices import breathe
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Principal, Resource
 from ottla.wire.build import build, response_type
@@ -33,6 +34,8 @@ class Context(NamedTuple):
         return self.connection.listener
 
     def allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """Asked for each row of a request, and so where long ones let others have their turn."""
+        breathe()
         return self.node.authorizer.allows(self.principal, operation, resource, name)
 
     def count_errors(self, codes: Iterable[ErrorCode]) -> None:
@@ -62,7 +65,7 @@ class Api:
     `handle` gets the decoded request and gives the answer (or a whole frame), a coroutine of it, or what it waits for.
     `handle_raw`, for Produce and Fetch, gets the body's bytes and gives a whole frame. `advertise_from` is what
     ApiVersions says where that differs, and `is_offered` whether it says anything; an API that is not offered is
-    answered nevertheless.
+    answered nevertheless. `takes_long`: a short question may have a long answer.
     """
 
     key: int
@@ -73,3 +76,4 @@ class Api:
     handle_raw: RawHandler | None = None
     advertise_from: int | None = None
     is_offered: Callable[[Node], bool] | None = None
+    takes_long: bool = False

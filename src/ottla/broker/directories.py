@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -18,6 +20,7 @@ from ottla.metadata.controller_port import ControllerPort
 from ottla.model.errors import ErrorCode, KafkaError
 
 _log = logging.getLogger("ottla.broker")
+_AGAIN_AFTER_S: Final = 5.0
 _AT_ONCE: Final = 2250  # as many as Kafka puts into a request
 
 
@@ -32,6 +35,7 @@ class Directories:
         self._failed: list[UUID] = []
         self._cordoned: tuple[UUID, ...] | None = None  # None: told already
         self._is_telling = False
+        self._again: asyncio.TimerHandle | None = None
         self._tasks = Tasks(lambda error: _log.error("the controller could not be told of log dirs: %s", error))
 
     def assign(self, topic_id: UUID, partition: int, directory: UUID) -> None:
@@ -64,24 +68,36 @@ class Directories:
                 if self._assigned:
                     await self._tell_assignments()
                 elif self._cordoned is not None:
-                    cordoned, self._cordoned = self._cordoned, None
+                    cordoned = self._cordoned
                     await self._controller.submit(CordonDirectories(self._node_id, self._broker_epoch(), cordoned))
+                    if self._cordoned is cordoned:
+                        self._cordoned = None
                 else:
-                    failed, self._failed = tuple(self._failed), []
-                    await self._controller.submit(TakeDirectoriesOffline(self._node_id, self._broker_epoch(), failed))
+                    await self._tell_failures()
         except KafkaError as error:
-            _log.error("the controller could not be told of log dirs: %s", error)
+            _log.error("the controller could not be told of log dirs, it is tried again: %s", error)
+            self._again = asyncio.get_running_loop().call_later(_AGAIN_AFTER_S, self._tell)
         finally:
             self._is_telling = False
 
     async def _tell_assignments(self) -> None:
-        keys = list(self._assigned)[:_AT_ONCE]
-        told = tuple(ReplicaDirectory(*key, self._assigned.pop(key)) for key in keys)
-        await self._controller.submit(AssignReplicasToDirs(self._node_id, self._broker_epoch(), told))
+        told = dict(islice(self._assigned.items(), _AT_ONCE))
+        rows = tuple(ReplicaDirectory(*key, directory) for key, directory in told.items())
+        await self._controller.submit(AssignReplicasToDirs(self._node_id, self._broker_epoch(), rows))
+        for key, directory in told.items():
+            if self._assigned.get(key) == directory:  # else there is something newer to tell
+                del self._assigned[key]
+
+    async def _tell_failures(self) -> None:
+        failed = tuple(self._failed)
+        await self._controller.submit(TakeDirectoriesOffline(self._node_id, self._broker_epoch(), failed))
+        del self._failed[: len(failed)]
 
     async def settle(self) -> None:
         """Until all is told: before a broker is unfenced the controller must know what it has lost."""
         await self._tasks.settle()
 
     async def stop(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
         await self._tasks.stop()

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.context import Api, Context, Waiting
 from ottla.broker.error_codes import errors_in
+from ottla.broker.long_requests import SMALL_BYTES, LongRequests
 from ottla.broker.request_metrics import ApiStats, RequestMetrics
+from ottla.env.ports import Buffer
+from ottla.env.slices import Sliced, is_sliced
 from ottla.security.authorizer import ANONYMOUS
 from ottla.wire.codec import (
     API_VERSIONS,
@@ -30,8 +34,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ottla.broker")
 
 
-# Only Produce carries data. Anything else is decoded item by item, a second or two for each megabyte, and all that time
-# the loop serves nobody else; no client asks that much at once.
+# Only Produce carries data, and no client asks more than this at once. How many rows it may have is bounded beside it
+# (env/slices.py): what costs is not the bytes.
 LARGEST_QUESTION: Final = 4 * 1024 * 1024
 _PRODUCE: Final = 0
 
@@ -43,6 +47,7 @@ class Dispatcher:
         self.stats = self.metrics.by_key
         self._node = node
         self._elapsed = node.env.clock.elapsed
+        self._long = LongRequests(self._elapsed)
         self._tasks: dict[asyncio.Task[None], None] = {}
         # Requests that take a while and must wait until there are fewer such (queued.max.requests): at most one of each
         # connection, which is not read meanwhile.
@@ -59,10 +64,14 @@ class Dispatcher:
             raise MalformedRequest(f"{api.name} of {len(frame)} bytes (allowed are {LARGEST_QUESTION})")
         stats.versions[header.version] = count = stats.versions[header.version] + 1
         began = self._elapsed() if count & stats.mask == stats.mark else None
+        body = frame[header.body :]
+        answer: Message | Later
         if api.handle_raw is not None:
-            answer = api.handle_raw(context, frame[header.body :])
+            answer = api.handle_raw(context, body)
+        elif api.takes_long or len(body) > SMALL_BYTES:
+            answer = self.in_slices(context, body, partial(self._ask, api, context, stats))
         else:
-            answer = self._ask(api, context, stats, frame[header.body :])
+            answer = self._ask(api, context, stats, body)
         if began is not None:
             self._measure(stats, answer, began)
         return answer
@@ -73,7 +82,14 @@ class Dispatcher:
         else:
             stats.times.note(self._elapsed() - began)
 
-    def _ask(self, api: Api, context: Context, stats: ApiStats, body: memoryview) -> Message | Later:
+    def in_slices(
+        self, context: Context, body: memoryview, answer: Callable[[Buffer], Message | Later]
+    ) -> Message | Later:
+        connection = context.connection
+        data = bytes(body)  # the buffer is used again before the answer is there
+        return self._long.answer(connection.turn, connection.pool, len(data), partial(answer, data))
+
+    def _ask(self, api: Api, context: Context, stats: ApiStats, body: Buffer) -> Message | Later:
         header = context.header
         assert api.handle is not None
         answer = api.handle(context, decode_request(header.key, header.version, body))
@@ -94,10 +110,14 @@ class Dispatcher:
 
     def _later(self, header: RequestHeader, stats: ApiStats, answer: Any) -> Later:
         later = Later()
+        in_slices = is_sliced()
+
+        async def encoded() -> bytes:
+            return _encoded(header, stats, await answer)
 
         async def run() -> None:
             try:
-                later.complete(_encoded(header, stats, await answer))
+                later.complete(await (Sliced(self._elapsed, encoded()) if in_slices else encoded()))
             except asyncio.CancelledError:
                 raise
             except Exception:
@@ -128,6 +148,7 @@ class Dispatcher:
         while self._queued:
             for work in self._queued.popleft():
                 work.close()
+        self._long.stop()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -165,6 +186,6 @@ def _wait(context: Context, stats: ApiStats, waiting: Waiting) -> Message | Late
         else:
             go_on()
 
-    later = Later(cancel=told.cancel)
+    later = Later(is_idle=True, cancel=told.cancel)
     told.add_done_callback(when_told)
     return later

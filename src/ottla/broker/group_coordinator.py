@@ -78,6 +78,10 @@ class GroupCoordinator:
             raise KafkaError(ErrorCode.coordinator_not_available, "the group coordinator does not run")
         return group_hash(group_id) % self._partitions
 
+    def largest_write(self, group_id: str) -> int:
+        """How many bytes of records one operation may bring about."""
+        return self.runtime.shard(self.partition_of(group_id)).partition.log.config.max_message_bytes
+
     async def write(self, group_id: str, operation: Callable[[GroupMachine], Outcome[R]]) -> R:
         return await self.runtime.write(self.partition_of(group_id), operation)
 

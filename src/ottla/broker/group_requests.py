@@ -11,6 +11,7 @@ from ottla.broker.context import Context
 from ottla.coordinator.group.classic.requests import Client
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome
+from ottla.env.slices import breathe
 from ottla.metadata.controller.features import GROUP_VERSION
 from ottla.model.errors import ErrorCode, KafkaError
 
@@ -22,6 +23,7 @@ R = TypeVar("R")
 
 def submit(context: Context, group_id: str, operation: Callable[[GroupMachine], Outcome[R]]) -> asyncio.Future[R]:
     """What the operation replied, or the KafkaError that kept it from doing so; nothing is raised here."""
+    breathe()
     try:
         return context.node.groups.submit(group_id, operation)
     except KafkaError as error:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ottla.broker.dynamic_config import DynamicConfig
 from ottla.env.ports import Env
 from ottla.env.tasks import Tasks
 from ottla.log.moving import LogMove
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ottla.log.manager import LogManager
 
 _log = logging.getLogger("ottla.broker")
+_AHEAD_S: Final = 0.01
+_LOOK_AGAIN_S: Final = 1.0
 
 
 class _UnderWay(NamedTuple):
@@ -27,8 +30,12 @@ class _UnderWay(NamedTuple):
 
 
 class Moves:
-    def __init__(self, env: Env, logs: LogManager, replicas: Replicas, directories: Directories) -> None:
+    def __init__(
+        self, env: Env, config: DynamicConfig, logs: LogManager, replicas: Replicas, directories: Directories
+    ) -> None:
         self._env = env
+        self._config = config
+        self._next_at = 0.0  # when the rate would have copied what was copied
         self._logs = logs
         self._replicas = replicas
         self._directories = directories
@@ -47,7 +54,7 @@ class Moves:
         source = self._logs.dir_of(partition)
         if source is None or source is target:
             return
-        move = LogMove(self._env, source.logs[partition], source, target)
+        move = LogMove(self._env, source.logs[partition], source, target, self._pace)
         self._under_way[partition] = _UnderWay(move, self._tasks.start(self._run(move), f"move {partition}"))
 
     def cancel(self, partition: TopicPartition) -> None:
@@ -62,14 +69,27 @@ class Moves:
                 self.cancel(partition)
 
     def resume(self) -> None:
-        """Those that the last stop or crash has cut off begin anew."""
+        """Those that the last stop or crash has cut off begin anew; what was copied then is of no use."""
         for log_dir in list(self._logs.dirs):
-            for partition, folder in log_dir.unfinished.items():
+            for partition, folder in log_dir.unfinished:
+                self._env.executor.blocking(self._env.disk.remove_tree, folder)
                 if self._replicas.by_name.get(partition) is not None:
                     _log.info("%s is moved to %s, again from the beginning", partition, log_dir.path)
-                    self._env.executor.blocking(self._env.disk.remove_tree, folder)
                     self.start(partition, log_dir)
             log_dir.unfinished.clear()
+
+    async def _pace(self, count: int) -> None:
+        """All moves together stay below `replica.alter.log.dirs.io.max.bytes.per.second`, as it is now."""
+        loop = self._env.loop
+        rate = self._rate()
+        self._next_at = max(self._next_at, loop.time()) + count / max(rate, 1)
+        while (ahead := self._next_at - loop.time()) > _AHEAD_S:
+            await asyncio.sleep(min(ahead, _LOOK_AGAIN_S))
+            if self._rate() != rate:  # what was counted at the old one is forgotten
+                self._next_at = loop.time()
+
+    def _rate(self) -> int:
+        return self._config.current.get_int("replica.alter.log.dirs.io.max.bytes.per.second")
 
     async def _run(self, move: LogMove) -> None:
         log = move.log

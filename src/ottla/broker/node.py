@@ -23,6 +23,7 @@ from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_coordinator import GroupCoordinator, offsets_topic
 from ottla.broker.known_partitions import KnownPartitions
+from ottla.broker.lag_metrics import LagMetrics
 from ottla.broker.log_dirs import OpenedDirs, open_log_dirs
 from ottla.broker.moves import Moves
 from ottla.broker.node_metrics import NodeMetrics
@@ -42,10 +43,12 @@ from ottla.metadata.controller.features import SUPPORTED, bootstrap_records
 from ottla.metadata.controller.requests import RegisterBroker, UnfenceBroker
 from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.controller_port import ControllerPort
+from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.metadata.local_controller import LocalController
 from ottla.model.config import BrokerConfig, LogConfig, log_config
 from ottla.model.errors import KafkaError, OttlaError
+from ottla.model.listeners import Endpoint as ListenerEndpoint
 from ottla.model.names import OFFSETS_TOPIC, TopicPartition
 from ottla.raft.metadata_log import MetadataLog
 from ottla.raft.node import RaftNode
@@ -71,6 +74,7 @@ class Node:
         self.authorizer: Authorizer = AllowAll()
         self.cluster_id = ""
         self.broker_epoch = -1
+        self.is_registered = False
         self.state: NodeState = NodeState.NOT_RUNNING
         self.loop_lag = LoopLag(env.clock)
         self.failed: asyncio.Future[None] | None = None  # ends with the error that this node cannot go on after
@@ -81,9 +85,9 @@ class Node:
         self.dispatcher: Dispatcher = Dispatcher(self, ALL)
         self.telemetry: Telemetry = Telemetry(self)
         self.status = StatusListener(env, self)
-        for collector in (NodeMetrics(self), self.dispatcher.metrics, self.loop_lag, self.telemetry):
+        for collector in (NodeMetrics(self), LagMetrics(self), self.dispatcher.metrics, self.loop_lag, self.telemetry):
             env.metrics.add(collector.collect)
-        self._listeners: list[Listener] = []
+        self._listeners: dict[str, Listener] = {}
 
     # What `start` makes.
     timers: TimerWheel
@@ -152,13 +156,14 @@ class Node:
         self._open_logs(opened)
         await self._controller.subscribe(self.replicas.publish)
         await self._controller.subscribe(self.telemetry.publish)
+        await self._controller.subscribe(self._look_for_registration)
         self.groups.start(self.image)
         await self._controller.subscribe(self.groups.publish)
         await self.directories.settle()
         if self.failed.done():
             self.failed.result()
         await self.controller.submit(UnfenceBroker(self.config.node_id, self.broker_epoch))
-        for listener in self._listeners:
+        for listener in self._listeners.values():
             await listener.serve()
         self.logs.start()
         self.telemetry.start()
@@ -223,12 +228,13 @@ class Node:
         self.replicas = Replicas(
             self.env, self.dynamic_config, self.logs, self.waiting, checkpointed, self.directories.assign
         )
+        self.logs.have_high_watermarks_moved = self.replicas.have_high_watermarks_moved
         self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config, lambda: self.image)
         self.replicas.watchers[OFFSETS_TOPIC] = self.groups.runtime.watch
         self.dynamic_config.on_change(self.replicas.reconfigure)
         self.dynamic_config.on_change(lambda _, now: self.logs.expire_producers_after(now.producer_id_expiration_ms))
         self.dynamic_config.on_change(lambda _, now: self._cordon(now))
-        self.moves = Moves(self.env, self.logs, self.replicas, self.directories)
+        self.moves = Moves(self.env, self.dynamic_config, self.logs, self.replicas, self.directories)
         self.logs.load(KnownPartitions(self.config, self.image, self.logs.folders()))
         self._cordon(self.config)
 
@@ -254,29 +260,49 @@ class Node:
         limits.configure(await connection_limits(config))
         self.dynamic_config.on_change(self._limit_connections)
         for endpoint in config.listeners.broker:
-            self._connections.opened[endpoint.name] = 0
-            try:
-                self._listeners.append(
-                    await self.env.network.listen(
-                        partial(ServerConnection, self._connections, endpoint.name),
-                        endpoint.host,
-                        endpoint.port,
-                        ListenerGate(limits, endpoint.name),
-                        socket_options(config),
+            await self._open_listener(endpoint)
+        self.dynamic_config.on_change(self._change_listeners)
+
+    async def _open_listener(self, endpoint: ListenerEndpoint) -> Listener:
+        limits = self._connections.limits
+        self._connections.opened.setdefault(endpoint.name, 0)
+        try:
+            listener = await self.env.network.listen(
+                partial(ServerConnection, self._connections, endpoint.name),
+                endpoint.host,
+                endpoint.port,
+                ListenerGate(limits, endpoint.name),
+                socket_options(self.config),
+            )
+        except OSError as error:
+            raise OttlaError(f"cannot listen on {endpoint}: {error.strerror or error}") from error
+        self._listeners[endpoint.name] = listener
+        limits.on_room.append(listener.resume)
+        return listener
+
+    async def _change_listeners(self, _: BrokerConfig, now: BrokerConfig) -> None:
+        """As in Kafka: names come and go. Another address for the same name counts after a restart."""
+        wanted = {endpoint.name: endpoint for endpoint in now.listeners.broker}
+        for name in [name for name in self._listeners if name not in wanted]:
+            listener = self._listeners.pop(name)
+            self._connections.limits.on_room.remove(listener.resume)
+            listener.close()
+            for connection in [each for each in self._connections.connections if each.listener == name]:
+                connection.give_up()
+        for name, endpoint in wanted.items():
+            if name not in self._listeners:
+                try:
+                    await (await self._open_listener(endpoint)).serve()
+                except OttlaError as error:
+                    _log.error(
+                        "%s. The other listeners go on; correct `listeners`, or free the port and restart.", error
                     )
-                )
-            except OSError as error:
-                raise OttlaError(f"cannot listen on {endpoint}: {error.strerror or error}") from error
-            limits.on_room.append(self._listeners[-1].resume)
 
     async def _limit_connections(self, _: BrokerConfig, now: BrokerConfig) -> None:
         self._connections.limits.configure(await connection_limits(now))
 
     def _advertised(self) -> tuple[Endpoint, ...]:
-        ports = {
-            endpoint.name: listener.port
-            for endpoint, listener in zip(self.config.listeners.broker, self._listeners, strict=True)
-        }
+        ports = {name: listener.port for name, listener in self._listeners.items()}
         return tuple(
             Endpoint(endpoint.name, endpoint.host, endpoint.port, endpoint.protocol.value)
             for endpoint in self.config.listeners.advertise(ports, socket.getfqdn)
@@ -300,6 +326,15 @@ class Node:
                 "features that Ottla does not have yet; give Ottla folders of its own."
             ) from error
 
+    def _look_for_registration(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """As in Kafka, a broker that was unregistered has no place in the cluster until it starts anew."""
+        if self.is_registered and self.config.node_id not in image.brokers:
+            _log.error(
+                "this node was unregistered (UnregisterBroker): it leads nothing and no client is sent to it. "
+                "Restart it, then it takes its place again."
+            )
+        self.is_registered = self.config.node_id in image.brokers
+
     def _check_idle(self) -> None:
         idle_ms = self.config.connections_max_idle_ms
         if idle_ms >= 0:
@@ -315,11 +350,11 @@ class Node:
     async def stop(self) -> None:
         """Acknowledges what was appended, as far as that does not take long, then makes everything durable."""
         self.state = NodeState.SHUTTING_DOWN
-        for listener in self._listeners:
+        for listener in self._listeners.values():
             listener.close()
         await self._connections.drain(_DRAIN_SECONDS)
         for connection in list(self._connections.connections):
-            connection.close()
+            connection.give_up()
         await self.dispatcher.stop()
         await self.groups.stop()
         await self.auto_create.stop()

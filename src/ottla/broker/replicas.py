@@ -11,6 +11,7 @@ from uuid import UUID
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.node_metrics import Gone
 from ottla.env.breath import Breath
+from ottla.env.files import is_shortage
 from ottla.env.ports import Env
 from ottla.env.tasks import Tasks
 from ottla.log.manager import LogManager
@@ -22,6 +23,7 @@ from ottla.metadata.image import (
     MetadataImage,
     PartitionImage,
     ResourceType,
+    TopicImage,
 )
 from ottla.model.config import BrokerConfig, LogConfig, log_config
 from ottla.model.errors import ErrorCode
@@ -65,6 +67,8 @@ class Replicas:
         self._to_make: dict[PartitionKey, None] = {}
         self._is_making = False
         self._tasks = Tasks(lambda error: _log.error("partitions could not be made: %s", error))
+        self._have_moved = True
+        self._missing: list[TopicPartition] = []  # of which the log dir is not here, and nobody was told yet
         self._last_config: tuple[str, MetadataImage, BrokerConfig, LogConfig] | None = None
         self._assign = assign  # tells where a partition lies, if the metadata says something else
 
@@ -135,20 +139,30 @@ class Replicas:
                 await breath.take()
         for resource in delta.changed_configs:
             configured = image.topic(resource.name) if resource.type == ResourceType.TOPIC else None
-            for number in configured.partitions if configured is not None else ():
-                if (partition := self.by_name.get((resource.name, number))) is not None:
-                    partition.configure(self.log_config_of(resource.name))
-
+            if configured is not None:
+                await self._configure(configured, breath)
+        if self._missing:
+            self._tell_of_missing()
         if self._to_make and not self._is_making:
             self._is_making = True
             self._tasks.start(self._make_others(), "make partitions")
+
+    def _tell_of_missing(self) -> None:
+        missing, self._missing = self._missing, []
+        shown = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        _log.error(
+            "%d partitions have no leader, since they lie in log dirs that are offline or no longer in log.dirs: %s. "
+            "Bring those dirs back and restart; or, if their data are lost, delete the topics.",
+            *(len(missing), shown),
+        )
 
     async def _make_others(self) -> None:
         try:
             await asyncio.sleep(_OTHERS_AFTER_S)  # whoever asked for them looks at the metadata first
             breath = Breath(self._env.clock)
-            while self._to_make:
-                self._make(next(iter(self._to_make)))
+            for key in list(self._to_make):  # one that cannot be made now stays for who asks for it
+                if key in self._to_make:
+                    self._make(key)
                 await breath.take()
         finally:
             self._is_making = False
@@ -163,6 +177,8 @@ class Replicas:
     async def stop(self) -> None:
         self._to_make.clear()
         await self._tasks.stop()
+        for partition in self.by_id.values():
+            partition.stop()
 
     async def reconfigure(self, before: BrokerConfig, now: BrokerConfig) -> None:
         """What the brokers' configs give to topics that do not say otherwise has changed."""
@@ -170,10 +186,13 @@ class Replicas:
             return
         breath = Breath(self._env.clock)
         for topic in list(self.image.topics.values()):
-            config = self.log_config_of(topic.name)
-            for number in topic.partitions:
-                if (partition := self.by_name.get((topic.name, number))) is not None:
-                    partition.configure(config)
+            await self._configure(topic, breath)
+
+    async def _configure(self, topic: TopicImage, breath: Breath) -> None:
+        config = self.log_config_of(topic.name)
+        for number in topic.partitions:
+            if (partition := self.by_name.get((topic.name, number))) is not None:
+                partition.configure(config)
             await breath.take()
 
     def _place(self, topic_id: UUID, name: str, number: int, image: PartitionImage, *, is_new: bool) -> None:
@@ -195,13 +214,14 @@ class Replicas:
             _log.error("the leader epoch of %s could not be stored: %s", key, error)
 
     def _open(self, key: TopicPartition, topic_id: UUID, directory: UUID, is_new: bool) -> PartitionLog | None:
-        """The log of a partition, a new one if need be; None if it lies in a log dir that is offline."""
+        """The log of a partition, a new one if need be; None if it lies in a log dir that is offline, or not ours."""
         logs = self._logs
-        if logs.offline and logs.get(key) is None:  # a new one would hide what comes back with the dir
-            if directory == DIRECTORY_UNASSIGNED and not is_new:  # we died before we could tell where it is
+        if logs.get(key) is None and not is_new:  # a new one would hide what comes back with the dir
+            if logs.offline and directory == DIRECTORY_UNASSIGNED:  # we died before we could tell where it is
                 self._assign(topic_id, key.partition, DIRECTORY_LOST)
                 return None
             if directory != DIRECTORY_UNASSIGNED and all(log_dir.id != directory for log_dir in logs.dirs):
+                self._missing.append(key)
                 return None
         log_dir = logs.dir_of(key)
         log = log_dir.logs[key] if log_dir is not None else None
@@ -209,6 +229,8 @@ class Replicas:
             try:
                 log = logs.get_or_create(key, topic_id, self._new_config(key.topic), directory)
             except OSError as error:
+                if is_shortage(error):
+                    self._to_make[PartitionKey(topic_id, key.partition)] = None  # whoever asks for it tries again
                 _log.error("the log of %s could not be created: %s", key, error)
                 return None
             log_dir = logs.dir_of(key)
@@ -234,6 +256,7 @@ class Replicas:
         high_watermark = self._checkpointed.get(key, log.start_offset)
         partition = Partition(self._env, self._node_id, key, topic_id, log, high_watermark)
         partition.listeners.append(self)
+        self._have_moved = True
         self.by_name[key] = partition
         self.by_id[topic_id, key.partition] = partition
         watcher = self.watchers.get(key.topic)
@@ -246,6 +269,7 @@ class Replicas:
         if partition is None:
             return
         self.gone.add(partition)
+        self._have_moved = True
         if self.by_name.get(key) is partition:
             del self.by_name[key]
         partition.lead_or_follow(Leadership(-1, partition.leader_epoch, (), ()))
@@ -256,7 +280,13 @@ class Replicas:
 
     # -- what partitions tell
 
+    def have_high_watermarks_moved(self) -> bool:
+        """Since the last time that this was asked: of 10,000 that rest nobody needs to look at each."""
+        moved, self._have_moved = self._have_moved, False
+        return moved
+
     def high_watermark_moved(self, partition: Partition, offset: int) -> None:
+        self._have_moved = True
         if partition.key in self._waiting.watched:
             self._waiting.touch(partition.key)
 

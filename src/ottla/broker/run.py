@@ -71,7 +71,7 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
     # What was made while starting stays for good: full collections need not look at it again.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 100)  # requests leave few cycles behind
+    gc.set_threshold(10_000, 5, 400)  # requests leave few cycles behind; one look is over in a few milliseconds
     if not stop.is_set():
         _log.info("serving clients at %s", node.address, extra={"address": node.address, "cluster_id": node.cluster_id})
         on_started(node.address)

@@ -61,19 +61,28 @@ class StatusListener:
         return self._told(ok=not self._node.has_failed)
 
     async def _ready(self) -> Answer:
-        return self._told(ok=self._node.state is NodeState.RUNNING and not self._node.has_failed)
+        node = self._node
+        return self._told(ok=node.state is NodeState.RUNNING and not node.has_failed and node.is_registered)
 
     def _told(self, *, ok: bool) -> Answer:
         node = self._node
         told = {
             "ok": ok,
-            "state": "failed" if node.has_failed else node.state.name.lower().replace("_", " "),
+            "state": _state_of(node),
             "node_id": node.config.node_id,
             "cluster_id": node.cluster_id or None,
             "offline_log_dirs": node.offline_log_dirs,
         }
         status = HTTPStatus.OK if ok else HTTPStatus.SERVICE_UNAVAILABLE
         return Answer(status, _JSON, json.dumps(told).encode() + b"\n")
+
+
+def _state_of(node: Node) -> str:
+    if node.has_failed:
+        return "failed"
+    if node.state is NodeState.RUNNING and not node.is_registered:
+        return "unregistered"
+    return node.state.name.lower().replace("_", " ")
 
 
 def _in_url(host: str) -> str:

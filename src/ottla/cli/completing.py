@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
 
 import click
+
+if TYPE_CHECKING:
+    from ottla.cli.admin.session import Session
 
 WITHIN_S: Final = 1.0  # a shell that hangs on Tab is worse than one that offers nothing
 
@@ -20,16 +24,35 @@ def profile_names(context: click.Context, param: click.Parameter, incomplete: st
 
 
 def topic_names(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    async def ask(there: Session) -> list[str]:
+        from ottla.cli.admin.topics import topics
+
+        hidden = not incomplete.startswith("_")
+        return [topic.name for topic in await topics(there) if not (hidden and topic.internal)]
+
+    return _asked(context, incomplete, ask)
+
+
+def group_names(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    async def ask(there: Session) -> list[str]:
+        from ottla.cli.admin.groups import list_groups
+
+        return [group.id for group in await list_groups(there)]
+
+    return _asked(context, incomplete, ask)
+
+
+def _asked(context: click.Context, incomplete: str, ask: Callable[[Session], Awaitable[list[str]]]) -> list[str]:
+    """What the cluster of the command line offers; nothing if it cannot be asked."""
     from ottla.cli.cluster import chosen_cluster
     from ottla.model.errors import OttlaError
 
     try:
-        from ottla.cli.admin import session, topics
+        from ottla.cli.admin import session
 
         options = context.params
         cluster = chosen_cluster(context, options["bootstrap"], options.get("profile"), WITHIN_S)
-        found = session.run(cluster, topics.topics)
+        found = session.run(cluster, ask)
     except (OttlaError, click.ClickException, KeyError):
         return []
-    hidden = not incomplete.startswith("_")
-    return [topic.name for topic in found if topic.name.startswith(incomplete) and not (hidden and topic.internal)]
+    return [name for name in found if name.startswith(incomplete)]

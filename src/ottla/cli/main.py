@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "broker": ("ottla.cli.broker", "Run a node as a server.properties file says."),
     "storage": ("ottla.cli.storage", "Prepare the folders of a node."),
     "topic": ("ottla.cli.topic", "Create, list, describe, change, empty, copy and delete topics."),
+    "group": ("ottla.cli.group", "List, describe, watch, reset and delete consumer groups."),
     "config": ("ottla.cli.config", "Show, change and explain configs."),
     "log": ("ottla.cli.log", "Look into the files of a log, and check them."),
     "produce": ("ottla.cli.produce", "Write records to a topic, from arguments, lines or files."),

@@ -106,11 +106,16 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]], output:
         for row in rows:
             click.echo("\t".join(map(str, row)))
         return
-    texts = [[one_line(str(each)) for each in row] for row in rows]
-    widths = [max(len(line[i]) for line in [list(header), *texts]) for i in range(len(header))]
-    click.echo(click.style(_line(header, widths), bold=True))
-    for row in texts:
-        click.echo(_line(row, widths))
+    head, *body = aligned([header, *([one_line(str(each)) for each in row] for row in rows)])
+    click.echo(click.style(head, bold=True))
+    for line in body:
+        click.echo(line)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows as lines, each column as wide as the widest of its cells."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def cell(value: Any) -> str:
@@ -148,10 +153,6 @@ def may_go_on(question: str, yes: bool) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError("this cannot be undone, and there is no terminal to ask on: say --yes if it is meant")
     click.confirm(question, abort=True, err=True)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(text.ljust(width) for text, width in zip(cells, widths, strict=True)).rstrip()
 
 
 # A small part of YAML's ways to write a value: blocks for what is nested, JSON's quoting for any text that could be

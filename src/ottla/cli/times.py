@@ -13,6 +13,9 @@ _UNITS: Final = {
     "d": 86_400_000, "day": 86_400_000, "w": 604_800_000, "week": 604_800_000,
 }  # fmt: skip
 _SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)")
+_ISO_SPAN: Final = re.compile(
+    r"([-+]?)P(?:([-+]?\d+)D)?(?:T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+(?:[.,]\d*)?)S)?)?", re.IGNORECASE
+)
 _FIRST_MS: Final = 100_000_000_000  # as seconds that is the year 5138; Kafka was not there in 1973
 
 
@@ -44,6 +47,17 @@ def _span_ms(text: str) -> int:
     return round(sum(float(number) * (units[unit] or 0) for number, unit in found))
 
 
+def parse_span(text: str) -> int:
+    """Milliseconds: 90s, 1h 30m, or ISO 8601 as Kafka's tools want it, PT1H30M. ValueError if it is neither."""
+    match = _ISO_SPAN.fullmatch(text.strip())
+    if match is None or not any(match.groups()[1:]):
+        return _span_ms(text)
+    sign, *parts = match.groups()
+    units = (86_400_000, 3_600_000, 60_000, 1000)
+    total = sum(float(part.replace(",", ".")) * unit for part, unit in zip(parts, units, strict=True) if part)
+    return round(-total if sign == "-" else total)
+
+
 def iso(timestamp_ms: int) -> str:
     """With milliseconds and zone, in UTC: the same everywhere, and sortable."""
     try:
@@ -63,5 +77,19 @@ class Time(click.ParamType):  # type: ignore[type-arg]  # generic only in newer 
             return value
         try:
             return parse_time(str(value), int(time.time() * 1000))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Span(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """In milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_span(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -161,13 +163,24 @@ def _tell(output: str | None, node: _Started) -> None:
 
 
 def _greet(node: _Started) -> None:
-    stop = f"ottla down --data {shlex.quote(str(node.folder))}"
+    stop = f"{_this_command()} down --data {shlex.quote(str(node.folder))}"
     click.echo(f"Ottla {__version__} is up at {click.style(node.address, bold=True)} after {node.seconds:.2f} s.")
     click.echo(f"  data  {node.folder}")
     if node.log is not None:
         click.echo(f"  runs  in the background, pid {node.pid}, log in {node.log}")
     click.echo(f"  stop  {stop if node.log is not None else f'Ctrl-C (or: {stop})'}")
-    click.echo("\nTo try it, in Python:\n")
+    click.echo(f"\nTo try it, in Python{'' if _is_on_path(sys.executable) else f' ({sys.executable})'}:\n")
     for line in SNIPPET.format(address=node.address).splitlines():
         click.echo(f"  {line}" if line else "")
     click.echo()
+
+
+def _this_command() -> str:
+    """As the shell finds it: an environment that `make` has prepared need not be active."""
+    typed = sys.argv[0]
+    return "ottla" if _is_on_path(typed) or Path(typed).name != "ottla" else shlex.quote(typed)
+
+
+def _is_on_path(program: str) -> bool:
+    found = shutil.which(Path(program).name)
+    return found is not None and Path(found).absolute() == Path(program).absolute()

@@ -22,6 +22,7 @@ from ottla.coordinator.loading import replay_log
 from ottla.coordinator.machine import Machine, Outcome, StoredRecord
 from ottla.coordinator.timeline import Timeline
 from ottla.env.ports import Env
+from ottla.env.slices import whole
 from ottla.env.timers import Timer, TimerWheel
 from ottla.log.producers import Origin
 from ottla.model.errors import ErrorCode, KafkaError
@@ -125,8 +126,7 @@ class Shard(Generic[M]):
     def write(self, operation: Callable[[M], Outcome[R]]) -> asyncio.Future[R]:
         """Decides now; the reply comes when all that the decision rests on is committed."""
         self.check()
-        outcome = operation(self.machine)
-        return self._accept(outcome)
+        return self._accept(whole(operation, self.machine))
 
     def read(self, operation: Callable[[M], R]) -> R:
         """For answers from what is committed: the operation uses the tables' `committed_` methods."""

@@ -1,11 +1,18 @@
 """Small whole files: read at once, replaced in one step that survives a loss of power."""
 
 import os.path
+from errno import EMFILE, ENFILE, ENOMEM
 from typing import Final
 
 from ottla.env.ports import Disk
 
 _MOST: Final = 4096
+_SHORTAGES: Final = (EMFILE, ENFILE, ENOMEM)
+
+
+def is_shortage(error: OSError) -> bool:
+    """Of open files or memory, which passes: it says nothing about the disk."""
+    return error.errno in _SHORTAGES
 
 
 def read_file(disk: Disk, path: str) -> bytes:

@@ -3,8 +3,8 @@
 For people: a line each, with colour on a terminal. For programs: a JSON object each. Everybody logs through Python's
 own `logging`; what is worth its own field goes into `extra`, and shows in JSON.
 
-Lines often quote what strangers sent, so nothing in a message can start a line of its own or steer a terminal, and what
-looks like a secret is blotted out wherever it comes from.
+Lines often quote what strangers sent, so nothing in a message or a trace can pass for a line of its own or steer a
+terminal, and what looks like a secret is blotted out wherever it comes from.
 """
 
 from __future__ import annotations
@@ -22,10 +22,25 @@ FORMATS: Final = ("human", "json")
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # Every repetition is bounded: what is looked through may be long, and made to take long.
-_SECRET: Final = re.compile(
-    r"(?i)((?:password|passwd|secret|credential|\btoken|jaas\.config)[\w.\-]{0,64}[\"']?\s{0,8}[=:]\s{0,8})"
-    r"(\"[^\"]*\"|'[^']*'|[^\s,;]+)"
+_VALUE: Final = r"(?:\"[^\"]*\"|'[^']*'|[^\s,;]+)"
+_SECRETS: Final = tuple(
+    (re.compile(pattern), kept)
+    for pattern, kept in (
+        # A whole login module, up to its semicolon: names and passwords stand side by side in it.
+        (r"(?i)(jaas\.config[\"']?\s{0,8}[=:]\s{0,8})[^\n;]*", r"\1***"),
+        (
+            r"(?i)((?:password|passwd|secret|credential|token|api[_.\-]?key|private[_.\-]?key)[\w.\-]{0,64}[\"']?"
+            rf"\s{{0,8}}[=:]\s{{0,8}}){_VALUE}",
+            r"\1***",
+        ),
+        (r"(?i)(\bauthorization[\"']?\s{0,8}[=:]\s{0,8}[\"']?(?:[a-z]{1,16}\s{1,4})?)[^\s,;\"']+", r"\1***"),
+        (r"(?i)(\bbearer\s{1,4})[\w.~+/=\-]{8,}", r"\1***"),
+        (r"(://[^\s/:@]{0,256}:)[^\s/@]{1,256}@", r"\1***@"),
+        (r"(-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----)[^-]*", r"\1***"),
+        (r"\beyJ[\w\-]{8,}\.[\w\-]{8,}\.[\w\-]*", "***"),  # a JSON web token
+    )
 )
+_INDENT: Final = "    "  # no line of a trace, which may quote a stranger, looks like a line of the log
 _COLOURS: Final = {logging.WARNING: "33", logging.ERROR: "31", logging.CRITICAL: "1;31", logging.DEBUG: "2"}
 
 
@@ -48,7 +63,9 @@ def _wants_colour(stream: TextIO) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    return _SECRET.sub(r"\1***", text)
+    for pattern, kept in _SECRETS:
+        text = pattern.sub(kept, text)
+    return text
 
 
 class HumanFormatter(logging.Formatter):
@@ -84,7 +101,7 @@ class JsonFormatter(logging.Formatter):
         }
         for name, value in vars(record).items():
             if name not in _STANDARD and not name.startswith("_"):
-                told[name] = without_secrets(value) if isinstance(value, str) else value
+                told[name] = _plain(value)
         if trace := _trace_of(self, record):
             told["trace"] = trace
         return json.dumps(told, default=str)
@@ -96,7 +113,17 @@ def _trace_of(formatter: logging.Formatter, record: logging.LogRecord) -> str:
         parts.append(formatter.formatException(record.exc_info))
     if record.stack_info:
         parts.append(formatter.formatStack(record.stack_info))
-    return without_secrets("\n".join(parts))
+    lines = without_secrets("\n".join(parts)).split("\n")
+    return "\n".join(_INDENT + _CONTROL.sub(_escaped, line) for line in lines) if parts else ""
+
+
+def _plain(value: object) -> object:
+    """For JSON, with nothing in it that looks like a secret."""
+    if isinstance(value, dict):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value if isinstance(value, int | float | None) else without_secrets(str(value))
 
 
 def _escaped(match: re.Match[str]) -> str:

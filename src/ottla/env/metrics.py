@@ -35,7 +35,8 @@ Row = tuple[str, float]
 
 class Gathered(NamedTuple):
     family: Family
-    rows: Iterable[Row]
+    rows: Iterable[Row | None]
+    """None is no row: a moment in which others may have the loop, for those who look at much and tell little."""
 
 
 Collector = Callable[[], Iterable[Gathered]]
@@ -65,10 +66,10 @@ class Metrics:
 
 def labels(**values: object) -> str:
     """Labels as Prometheus writes them, for values that strangers may have chosen."""
-    return "{" + ",".join(f'{name}="{_escaped(str(value))}"' for name, value in values.items()) + "}"
+    return "{" + ",".join(f'{name}="{escaped(str(value))}"' for name, value in values.items()) + "}"
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

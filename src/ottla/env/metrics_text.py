@@ -20,7 +20,11 @@ async def as_text(gathered: Iterable[Gathered], clock: Clock) -> AsyncIterator[b
     for family, rows in gathered:
         await breath.take()
         lines.append(f"# HELP {family.name} {_one_line(family.help)}\n# TYPE {family.name} {family.kind.value}\n")
-        for suffix, value in rows:
+        for row in rows:
+            if row is None:
+                await breath.take()
+                continue
+            suffix, value = row
             lines.append(f"{family.name}{suffix} {value}\n")
             if len(lines) >= _ROWS_A_CHUNK:
                 yield "".join(lines).encode()

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from threading import Lock
 
-from ottla.env.files import write_atomically
+from ottla.env.files import is_shortage, write_atomically
 from ottla.env.ports import Env
 
 _log = logging.getLogger("ottla.log")
@@ -57,6 +57,8 @@ class BackgroundFile:
         self._writing = None
         if (error := future.exception()) is not None:
             _log.error("%s could not be written: %s", self._path, error)
+            if isinstance(error, OSError) and is_shortage(error):
+                return  # the next `put` tries again
             if self._on_error is not None and isinstance(error, OSError):
                 self._next = None  # the disk that it would go to has failed
                 self._on_error(error)

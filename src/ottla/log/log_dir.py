@@ -61,7 +61,7 @@ class LogDir:
         self.is_cordoned = False
         self.on_failed: Callable[[LogDir], None] = lambda _: None
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        self.unfinished: dict[TopicPartition, str] = {}
+        self.unfinished: list[tuple[TopicPartition, str]] = []
         """Folders of moves to this dir that were cut off."""
         self._env = env
         self._disk = env.disk
@@ -127,7 +127,7 @@ class LogDir:
                 to_delete.append(folder)
                 continue
             if (moving := parse_future_dir(name)) is not None:
-                self.unfinished[moving] = folder
+                self.unfinished.append((moving, folder))
                 continue
             partition = parse_partition_dir(name)
             if partition is None or not _is_partition(name):

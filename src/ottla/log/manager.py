@@ -10,6 +10,7 @@ from errno import ENODEV
 from typing import Final
 from uuid import UUID
 
+from ottla.env.files import is_shortage
 from ottla.env.ports import Env
 from ottla.env.timers import TimerWheel
 from ottla.log.log_dir import KnownTopic, LogDir
@@ -43,6 +44,7 @@ class LogManager:
         """`offline` are the log dirs that could not be opened."""
         self.dirs = dirs
         self.offline: dict[str, None] = dict.fromkeys(offline)
+        self.have_high_watermarks_moved: Callable[[], bool] = lambda: True  # since this was last asked
         self._preferred: dict[TopicPartition, LogDir] = {}
         self.on_dir_failed: Callable[[LogDir], None] = lambda _: None
         self._env = env
@@ -117,7 +119,7 @@ class LogManager:
         """A new one goes to the directory that is named, if that is here, else to the one with the fewest partitions.
 
         To one that is cordoned only if there is no other. A dir that cannot take it has failed, and the next one is
-        tried; OSError if none is left.
+        tried; OSError if none is left, or if it is not the disk that is short of something.
         """
         log = self.get(partition)
         if log is not None and log.topic_id == topic_id:
@@ -131,6 +133,8 @@ class LogManager:
             try:
                 log = log_dir.create(partition, topic_id, config)
             except OSError as error:
+                if is_shortage(error):
+                    raise
                 log_dir.fail(error)
                 continue
             log.use_timers(self._timers)
@@ -224,6 +228,8 @@ class LogManager:
         return {partition: offset for partition, offset in known.items() if offset is not None}
 
     def _checkpoint_high_watermarks(self) -> None:
+        if not self.have_high_watermarks_moved():
+            return
         for log_dir in self.dirs:
             log_dir.checkpoint_high_watermarks(self._high_watermarks_of(log_dir))
 

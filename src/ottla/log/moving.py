@@ -49,7 +49,10 @@ class Moved(NamedTuple):
 class LogMove:
     """One move. `run` ends with the log that has taken the place of the old one, or with OSError."""
 
-    def __init__(self, env: Env, log: PartitionLog, source: LogDir, target: LogDir) -> None:
+    def __init__(
+        self, env: Env, log: PartitionLog, source: LogDir, target: LogDir, pace: Callable[[int], Awaitable[None]]
+    ) -> None:
+        """`pace` is awaited for the bytes of each piece: it bounds how fast moves may copy."""
         self.log = log
         self.source = source
         self.target = target
@@ -58,6 +61,7 @@ class LogMove:
         """Bytes of batches that are copied."""
         self._env = env
         self._disk = env.disk
+        self._pace = pace
         self._copied: dict[Segment, int] = {}
         self._finished: dict[Segment, None] = {}  # with their indexes, durably
         self._synced_offset = 0
@@ -105,6 +109,7 @@ class LogMove:
             count = await blocking(self._copy_piece, segment, start, min(_PIECE, size - start))
             self._copied[segment] = start = start + count
             self.size += count
+            await self._pace(count)
             if start >= size or not count:
                 break
         if is_active:

@@ -10,18 +10,26 @@ import asyncio
 import logging
 from bisect import bisect_right
 from collections.abc import Callable
-from contextlib import suppress
-from errno import EBADF, EIO, EMFILE, ENFILE, ENOMEM
+from errno import EBADF, EIO
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from ottla.env.files import replace_file
+from ottla.env.files import is_shortage, replace_file
 from ottla.env.ports import Buffer, Env
 from ottla.env.timers import Timer, TimerWheel
 from ottla.log.checkpoints import write_epochs
 from ottla.log.epochs import LeaderEpochs
-from ottla.log.paths import DELETED_SUFFIX, LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, offset_name
+from ottla.log.paths import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_name,
+)
 from ottla.log.producers import EndMarker, Producers, replace_if_other, write_snapshot
 from ottla.log.reading import ReadableLog
 from ottla.log.segment import Segment, new_segment
@@ -34,7 +42,7 @@ if TYPE_CHECKING:
     from ottla.log.retention import Rest
 
 _log = logging.getLogger("ottla.log")
-_NOT_THE_DISK: Final = (EBADF, EMFILE, ENFILE, ENOMEM)
+_FLUSH_AGAIN_S: Final = 1.0
 _FOREVER: Final = 0x7FFFFFFFFFFFFFFF
 
 
@@ -150,13 +158,25 @@ class PartitionLog(ReadableLog):
             segment.append(buffers, size, last_offset, max_timestamp, self.config.index_interval_bytes)
         except OSError as error:
             segment.size = before
-            with suppress(OSError):  # what stays there is cut off by the next start
+            try:
                 segment.file_for().truncate(before)
-            self.fail(error)
+            except OSError as second:  # what stays there is cut off by the next start
+                self.fail(second if is_shortage(error) else error)
+            else:
+                self._refused(error)
             raise
         except BaseException as error:  # by a mistake of ours, after it was written or before: a restart will see
             self.fail(OSError(EIO, f"an append was cut off by {error!r}", segment.path))
             raise
+
+    def _refused(self, error: OSError) -> None:
+        """Everything is as it was before: whether the next append can succeed depends on what was wrong."""
+        if is_shortage(error):
+            _log.error(
+                "%s cannot be appended to now: %s. Raise the limit of open files (ulimit -n).", self.folder, error
+            )
+        else:
+            self.fail(error)
 
     def fail(self, error: OSError) -> None:
         """Nobody knows what is on disk now, so nothing more is appended before a restart has looked."""
@@ -168,7 +188,7 @@ class PartitionLog(ReadableLog):
 
     def read_failed(self, error: OSError) -> None:
         """A disk that cannot be read has failed too; but not every error says something about the disk."""
-        if error.errno not in _NOT_THE_DISK:
+        if not is_shortage(error) and error.errno != EBADF:
             self.fail(error)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
@@ -223,7 +243,10 @@ class PartitionLog(ReadableLog):
             segment = new_segment(self._env, self.folder, base_offset, self.config, now_ms)
             self._take_snapshot(base_offset)
         except OSError as error:
-            self.fail(error)  # going on in the old one would lead past the beginnings of the new one on disk
+            if self._took_back(base_offset):
+                self._refused(error)
+            else:
+                self.fail(error)  # going on in the old one would lead past the beginnings of the new one on disk
             raise
         self.segments.append(segment)
         self._bases.append(base_offset)
@@ -231,6 +254,16 @@ class PartitionLog(ReadableLog):
         self._unsynced.segment_rolled(old)
         self.flush(self.end_offset)
         return segment
+
+    def _took_back(self, base_offset: int) -> bool:
+        """Whether nothing is left of a segment that could not be begun."""
+        stem = f"{self.folder}/{offset_name(base_offset)}"
+        try:
+            for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+                self._env.disk.remove(stem + suffix)
+        except OSError:
+            return False
+        return True
 
     def _take_snapshot(self, offset: int) -> None:
         path = f"{self.folder}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
@@ -309,6 +342,10 @@ class PartitionLog(ReadableLog):
         error = future.exception()
         if self.closed:
             return  # deleted meanwhile, under the flush's feet
+        if isinstance(error, OSError) and is_shortage(error) and error.filename is not None:  # it was not even opened
+            _log.error("%s could not be synced and is tried again: %s", self.folder, error)
+            self._env.loop.call_later(_FLUSH_AGAIN_S, self._start_flush)
+            return
         if error is not None:
             # After a failed fsync nobody knows what is on disk: the kernel may have dropped the dirty pages.
             _log.error("%s could not be synced, nothing more is appended to it: %s", self.folder, error)

@@ -57,15 +57,18 @@ class Listeners:
     def controller(self) -> tuple[Endpoint, ...]:
         return tuple(end for end in self.bound if end.name in self.controller_names)
 
+    @property
+    def told(self) -> tuple[Endpoint, ...]:
+        """What is advertised to clients, as far as it is known before the listeners are open."""
+        return tuple(end for end in self.advertised if end.name not in self.controller_names)
+
     def advertise(self, ports: Mapping[str, int], this_host: Callable[[], str]) -> tuple[Endpoint, ...]:
         """What clients are told, once the listeners are open and `ports` (by name) known.
 
         A listener on every interface without an advertised address is told under the host's own name, as Kafka does.
         """
         return tuple(
-            end._replace(host=end.host or this_host(), port=end.port or ports.get(end.name, 0))
-            for end in self.advertised
-            if end.name not in self.controller_names
+            end._replace(host=end.host or this_host(), port=end.port or ports.get(end.name, 0)) for end in self.told
         )
 
 

@@ -260,6 +260,12 @@ class Partition:
             check.add_done_callback(lambda _: self._take_checked())
         return waiting.result
 
+    def stop(self) -> None:
+        """What is still being checked elsewhere is not appended any more."""
+        given_up, self._checking = self._checking, deque()
+        for waiting in given_up:
+            waiting.result.set_result(Appended(ErrorCode.not_leader_or_follower))
+
     def _take_checked(self) -> None:
         """Appends, in the order in which they came, all whose check is done."""
         queue = self._checking

@@ -12,6 +12,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, get_args, get_origin
 
+from ottla.env.slices import MANY_ROWS, Rows, breathe
+
 LONGEST_MESSAGE: Final = 2000  # characters
 
 
@@ -46,13 +48,42 @@ def build(entity_type: Any, values: Mapping[str, Any]) -> Any:
             continue
         value = values[name]
         if value is not None and nested is not None:
-            value = tuple(build(nested, item) for item in value) if is_array else build(nested, value)
+            value = _built(nested, value) if is_array else build(nested, value)
         elif is_array and isinstance(value, Iterable):
             value = tuple(value)
         elif name == "error_message" and value is not None and len(value) > LONGEST_MESSAGE:
             value = value[:LONGEST_MESSAGE] + "..."  # it may quote what a client sent, and must fit into the answer
         given[name] = value
     return entity_type(**given)
+
+
+def _built(nested: type[Any], items: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
+    built = tuple(_one(nested, item) for item in items)
+    return Rows(built) if len(built) >= MANY_ROWS else built
+
+
+def _one(nested: type[Any], item: Mapping[str, Any]) -> Any:
+    breathe()
+    return build(nested, item)
+
+
+def with_rows(entity: Any) -> Any:
+    """The entity itself, whose long arrays let others have their turn while they are gone through."""
+    for name, nested, is_array, _ in _fields(type(entity)):  # type: ignore[arg-type]  # a class is hashable
+        if not is_array or not (items := getattr(entity, name)):
+            continue
+        if len(items) >= MANY_ROWS:
+            items = Rows(items)
+            object.__setattr__(entity, name, items)  # the same values, so that frozen it remains
+        if nested is not None and _has_arrays(nested):  # type: ignore[arg-type]
+            for item in items:
+                with_rows(item)
+    return entity
+
+
+@cache
+def _has_arrays(entity_type: Any) -> bool:
+    return any(field.is_array for field in _fields(entity_type))
 
 
 @cache

@@ -13,6 +13,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.env.ports import Buffer
+from ottla.wire.build import with_rows
 from ottla.wire.varint import Malformed, read_signed, read_uvarint
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def request_header(key: int, version: int, correlation_id: int, client_id: str) 
 
 def decode_request(key: int, version: int, body: Buffer) -> Any:
     """The request as kio's entity. MalformedRequest, and nothing else, for bytes that are not one."""
-    return _decode(_request_types, key, version, body)
+    return with_rows(_decode(_request_types, key, version, body))
 
 
 def decode_response(key: int, version: int, body: Buffer) -> Any:

@@ -42,6 +42,14 @@ class HttpRoutes:
     def __call__(self) -> HttpConnection:
         return HttpConnection(self)
 
+    def give_up_idlest(self) -> bool:
+        """Whoever has asked nothing for longest makes room for one who may ask; False if all are being served."""
+        idle = next((connection for connection in self.connections if connection.is_idle), None)
+        if idle is not None:
+            del self.connections[idle]
+            idle.abort()
+        return idle is not None
+
     def close(self) -> None:
         for connection in list(self.connections):
             connection.abort()
@@ -57,11 +65,15 @@ class HttpConnection(asyncio.Protocol):
         self._may_write = asyncio.Event()
         self._may_write.set()
 
+    @property
+    def is_idle(self) -> bool:
+        return self._task is None
+
     # -- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if len(self._served.connections) >= MAX_CONNECTIONS:
+        if len(self._served.connections) >= MAX_CONNECTIONS and not self._served.give_up_idlest():
             self.abort()
             return
         self._served.connections[self] = None

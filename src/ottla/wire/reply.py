@@ -24,16 +24,24 @@ class Later:
     """An answer that comes later.
 
     With `overlaps`, the request has had its effects and the next one may begin, only the answers must keep their order;
-    otherwise the connection rests until this one is complete.
+    otherwise the connection rests until this one is complete. One that `is_idle` waits for others to act.
     """
 
-    __slots__ = ("_cancel", "_listener", "done", "failed", "message", "on_complete", "overlaps")
+    __slots__ = (
+        "_cancel", "_listener", "done", "error", "failed", "held_bytes", "is_idle", "message", "on_complete",
+        "overlaps",
+    )  # fmt: skip
 
-    def __init__(self, *, overlaps: bool = False, cancel: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self, *, overlaps: bool = False, is_idle: bool = False, cancel: Callable[[], object] | None = None
+    ) -> None:
         self.overlaps = overlaps
+        self.is_idle = is_idle
         self.done = False
         self.failed = False
+        self.error: Exception | None = None  # that it failed with, if nobody has told of it yet
         self.message: Message = None
+        self.held_bytes = 0  # counted by the connection that keeps it until it can be sent
         self.on_complete: Callable[[], None] | None = None  # for who measures
         self._cancel = cancel
         self._listener: Callable[[], None] | None = None
@@ -48,9 +56,12 @@ class Later:
         if self._listener is not None:
             self._listener()
 
-    def fail(self) -> None:
+    def fail(self, error: Exception | None = None) -> None:
         """There will be no answer: the connection is closed, as the client would wait for it forever."""
+        if self.done:
+            return
         self.failed = True
+        self.error = error
         self.complete(None)
 
     def listen(self, listener: Callable[[], None]) -> None:

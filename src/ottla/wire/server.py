@@ -31,6 +31,7 @@ JOIN_BYTES: Final = 16 * 1024  # up to here copying is cheaper than another buff
 MAX_OVERLAPPING: Final = 1024
 MAX_UNSENT_BYTES: Final = 64 * 1024  # of small answers, before they are handed to the transport
 MAX_HELD_BYTES: Final = 512 * 1024  # of answers that wait for one before them
+MAX_ASIDE_BYTES: Final = 4 * 1024  # what a connection may keep that came when there was no time for it
 STALL_SECONDS: Final = 30.0
 STALL_SHARE: Final = 0.1  # of a request must come in that time: a drip of bytes is a stall too
 _LOOK_AT_CLOCK: Final = 16  # requests
@@ -47,6 +48,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
         self._settings = settings
         self._transport: asyncio.Transport | None = None
+        self._closing: asyncio.Transport | None = None  # that still sends what was answered
         self._prefix = b""  # the beginning of a frame's size
         self._frame: Lent | None = None  # a frame being received, in a lent buffer
         self._frame_size = 0
@@ -92,7 +94,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._settings.opened[self.listener] = self._settings.opened.get(self.listener, 0) + 1
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
+        self._transport = self._closing = None
         self._settings.connections.pop(self, None)
         for listener in self._settings.on_lost:
             listener(self)
@@ -128,7 +130,12 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         end = len(self._prefix) + nbytes
         self._prefix = b""
-        self._take(self._settings.scratch_view[:end])
+        data = self._settings.scratch_view[:end]
+        if end <= MAX_ASIDE_BYTES and self._settings.turn.is_spent():
+            self._aside = bytes(data)
+            self._postpone()
+        else:
+            self._take(data)
 
     def eof_received(self) -> bool:
         return False
@@ -274,16 +281,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _handle(self, frame: memoryview) -> None:
         try:
             answer = self._settings.handler(self, frame)
-        except MalformedRequest as error:
-            self._hang_up(str(error))
-            return
-        except CloseConnection as error:
-            if str(error):
-                _log.info("closing the connection from %s: %s", self.peer, error, extra={"peer": self.peer})
-            self._close_after_answers()
-            return
-        except Exception:
-            _log.exception("a request from %s failed; closing its connection", self.peer)
+        except Exception as error:
+            self._tell_of(error)
             self._close_after_answers()
             return
         if isinstance(answer, Later):
@@ -298,8 +297,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._slots:
             slot = Later(overlaps=True)
             slot.complete(answer)
+            slot.held_bytes = _bytes_in(answer)
             self._slots.append(slot)
-            self._held_bytes += _bytes_in(answer)
+            self._held_bytes += slot.held_bytes
         elif isinstance(answer, bytes):
             self._out.append(answer)
             self._out_bytes += len(answer)
@@ -308,16 +308,26 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._send(answer)
 
+    def _tell_of(self, error: Exception) -> None:
+        if isinstance(error, MalformedRequest):
+            self._warn(str(error))
+        elif not isinstance(error, CloseConnection):
+            _log.error("a request from %s failed; closing its connection", self.peer, exc_info=error)
+        elif str(error):
+            _log.info("closing the connection from %s: %s", self.peer, error, extra={"peer": self.peer})
+
     def _slot_done(self) -> None:
         """An awaited answer is there; send it, and those behind it, as far as they are there too."""
         slots = self._slots
         while slots and slots[0].done and not self._stream:
             slot = slots.popleft()
             if slot.failed:
+                if slot.error is not None:
+                    self._tell_of(slot.error)
                 self.close()
                 return
             message = slot.message
-            self._held_bytes = max(self._held_bytes - _bytes_in(message), 0)
+            self._held_bytes -= slot.held_bytes
             if isinstance(message, bytes):
                 self._out.append(message)
             elif message is not None:
@@ -506,9 +516,12 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     # -- the end
 
+    def _warn(self, reason: str) -> None:
+        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
+
     def _hang_up(self, reason: str) -> None:
         """What came in cannot be trusted."""
-        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
+        self._warn(reason)
         self._close_after_answers()
 
     def _close_after_answers(self) -> None:
@@ -522,7 +535,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._rest()
 
     def _refuse(self, reason: str) -> None:
-        _log.warning("closing the connection from %s: %s", self.peer, reason, extra={"peer": self.peer})
+        self._warn(reason)
         self.abort()
 
     def close(self) -> None:
@@ -531,7 +544,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._write_out()
         if self._transport is not None:
             self._transport.close()
-            self._transport = None
+            self._closing, self._transport = self._transport, None
 
     def give_up(self) -> None:
         """As `close`, unless the client does not read: then it would never come to that."""
@@ -542,9 +555,10 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         self._out.clear()
-        if self._transport is not None:
-            self._transport.abort()
-            self._transport = None
+        transport = self._transport or self._closing
+        if transport is not None:
+            transport.abort()
+            self._transport = self._closing = None
 
 
 def _bytes_in(message: Message) -> int:

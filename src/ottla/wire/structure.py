@@ -23,6 +23,7 @@ from typing import Any, Final, get_args, get_origin
 
 from kio.schema.errors import ErrorCode
 
+from ottla.env.slices import breathe, take_on
 from ottla.wire.varint import Malformed, read_length, read_signed, uvarint
 
 Data = bytes | memoryview
@@ -265,10 +266,13 @@ def _array(item: Step, flexible: bool, nullable: bool) -> Step:
             return start
         if count > len(data) - start:
             raise Malformed(f"an array at byte {position} says {count} items, {len(data) - start} bytes follow")
+        take_on(count)
         if out is not None:
             out += data[position:start]
         position = start
-        for _ in range(count):
+        for number in range(count):
+            if number & 63 == 63:
+                breathe()
             position = item(data, position, out)
         return position
 

@@ -114,7 +114,7 @@ INVALID_REQUEST, INVALID_CONFIG = ErrorCode.invalid_request, ErrorCode.invalid_c
         (BROKER, "", [("node.id", SET, "4"), ("log.dirs", SET, "/x")], INVALID_REQUEST, "[log.dirs, node.id]"),
         (BROKER, "1", [("log.retention.hours", SET, "4")], INVALID_REQUEST, "Cannot update these configs dynamically"),
         (BROKER, "", [("listeners", SET, "PLAINTEXT://:1")], INVALID_REQUEST, "must be specified: [listeners"),
-        (BROKER, "1", [("listeners", SET, "PLAINTEXT://:1")], INVALID_REQUEST, "Listeners cannot be altered"),
+        (BROKER, "1", [("listeners", SET, "PLAINTEXT://:1")], INVALID_REQUEST, "listeners cannot be altered"),
         (BROKER, "1", [("advertised.listeners", SET, "PLAINTEXT://a:1")], INVALID_REQUEST, "Cannot update"),
         (BROKER, "1", [("ssl.keystore.location", SET, "/x")], INVALID_REQUEST, "using the listener prefix"),
         (BROKER, "", [("listener.name.plaintext.ssl.key.password", SET, "x")], INVALID_REQUEST, "at default cluster"),

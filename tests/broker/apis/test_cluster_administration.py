@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.broker.apis import asking
 from tests.broker.apis.asking import ask, create, list_offset, metadata, topic_to_create
+from tests.broker.watching import health
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import RunningNode, running_node
@@ -140,12 +141,17 @@ def test_a_broker_that_is_not_there_cannot_be_unregistered(address: str) -> None
     assert answer.error_message == "Broker ID 9 is not currently registered"
 
 
-def test_a_node_that_was_unregistered_is_back_after_a_restart(tmp_path: Path) -> None:
-    with running_node(tmp_path) as node:
+def test_a_node_that_was_unregistered_says_so_and_is_back_after_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running_node(tmp_path, ottla_metrics_listener="127.0.0.1:0") as node:
         create(node.address, topic_to_create("t"))
         answer = ask(node.address, asking.UNREGISTER_BROKER, 0, broker_id=1)
         assert answer.error_code is ErrorCode.none
+        status, told = health(node, "ready")
         assert metadata(node.address, "t").brokers == ()
+        assert (status, told["state"]) == (503, "unregistered")
+        assert "this node was unregistered" in caplog.text and "Restart it" in caplog.text
 
     with running_node(tmp_path) as node:
         assert [broker.node_id for broker in metadata(node.address, "t").brokers] == [1]

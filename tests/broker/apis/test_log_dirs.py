@@ -12,6 +12,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from tests.broker.apis.altering import BROKER, set_config
 from tests.broker.apis.asking import (
     ALTER_REPLICA_LOG_DIRS,
     DESCRIBE_LOG_DIRS,
@@ -309,3 +310,43 @@ def test_a_moved_partition_keeps_its_epochs_and_its_start(tmp_path: Path) -> Non
         written = {parse_header(batch).base_offset: parse_header(batch).leader_epoch for batch in log.batches_from(3)}
         assert [start.start_offset for start in log.epochs.starts[:2]] == [3, 5]
         assert [start.epoch for start in log.epochs.starts[:2]] == list(written.values())
+
+
+def test_copies_that_nobody_goes_on_with_are_removed_at_the_start(tmp_path: Path) -> None:
+    folders = [str(tmp_path / name) for name in NAMES]
+    with running_node(Path(folders[0]), log_dirs=",".join(folders)) as running:
+        create(running.address, topic_to_create("t"))
+    stale = [
+        tmp_path / "second" / f"{name}-0.{mark * 32}-future" for name, mark in (("t", "a"), ("t", "b"), ("gone", "c"))
+    ]
+    for folder in stale:
+        folder.mkdir()
+        (folder / "00000000000000000000.log").write_bytes(b"half of it")
+    with running_node(Path(folders[0]), log_dirs=",".join(folders)):
+        deadline = time.monotonic() + 10
+        while any(folder.exists() for folder in stale):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_moves_are_no_faster_than_they_may_be(tmp_path: Path) -> None:
+    folders = [str(tmp_path / name) for name in NAMES]
+    rate = {"replica_alter_log_dirs_io_max_bytes_per_second": "2000000"}
+    with running_node(Path(folders[0]), log_dirs=",".join(folders)) as running:
+        create(running.address, topic_to_create("t"))
+        for _ in range(8):
+            batch = build_batch([Record(None, os.urandom(500_000), 1_700_000_000_000)])
+            topics = [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]
+            within = timedelta(seconds=5)
+            ask(running.address, PRODUCE, 9, acks=-1, timeout=within, transactional_id=None, topic_data=topics)
+        set_config(running.address, BROKER, "", **rate)
+        ((here, _),) = where(running.address, "t")
+        target = next(path for path in folders if path != here)
+        began = time.monotonic()
+        assert move(running.address, "t", target) is ErrorCode.none
+        time.sleep(0.5)
+        assert (target, True) in where(running.address, "t")  # it takes two seconds
+        # and a new rate counts at once
+        set_config(running.address, BROKER, "", **dict.fromkeys(rate, None))
+        until_in(running.address, "t", target)
+        assert 0.5 < time.monotonic() - began < 20

@@ -30,6 +30,7 @@ from ottla.wire.codec import (
     encode_response,
     response_body_position,
 )
+from ottla.wire.reply import Later, Message
 
 DISK, OTHER_DISK = UUID(int=1000), UUID(int=1001)
 ORDERS = UUID(int=5000)
@@ -45,7 +46,9 @@ class Node:
         self.config = SimpleNamespace(auto_create_topics_enable=False)
         self.env = SimpleNamespace(random=SimpleNamespace(below=lambda n: n - 1))
         self.metadata_answers = AnswerCache()
-        self.dispatcher = SimpleNamespace(stats={3: SimpleNamespace(fail=lambda codes: None)})
+        self.dispatcher = SimpleNamespace(
+            stats={3: SimpleNamespace(fail=lambda codes: None)}, in_slices=lambda context, body, answer: answer(body)
+        )
 
 
 def broker(number: int, *listeners: str, fenced: bool = False) -> BrokerImage:
@@ -80,8 +83,13 @@ def ask(node: Node, version: int = 13, listener: str = "OUT") -> Any:
     )
     header = RequestHeader(3, version, 1, "test", 0)
     context = Context(cast(Any, node), cast(Any, SimpleNamespace(listener=listener)), header, ANONYMOUS)
-    frame = memoryview(metadata.handle(context, memoryview(encode_request(request))))[4:]
+    frame = memoryview(_found_out(metadata.handle(context, memoryview(encode_request(request)))))[4:]
     return decode_response(3, version, frame[response_body_position(3, version, frame) :])
+
+
+def _found_out(answer: Message | Later) -> bytes:
+    assert isinstance(answer, bytes)
+    return answer
 
 
 def test_fenced_brokers_and_those_without_the_listener_are_not_told() -> None:

@@ -8,7 +8,21 @@ from pathlib import Path
 import pytest
 from tests.broker.apis.asking import create, topic_to_create
 from tests.broker.apis.committing import await_coordinator, commit, committed, delete
+from tests.coordinator.group.record_kafka_groups import (
+    PARTITIONS,
+    SETTINGS,
+    TOPICS,
+    described,
+    fill_classic,
+    fill_offsets,
+    is_served,
+    listed,
+    offsets,
+    topic_ids,
+)
+from tests.corpus.conversations.talk import Talk
 from tests.interop.conftest import create_topic
+from tests.interop.group_consumers import until
 from tests.interop.test_committed_offsets import read_all
 
 from ottla.broker.group_coordinator import group_hash
@@ -109,3 +123,76 @@ def test_we_find_its_groups_offsets(written: Path, tmp_path: Path) -> None:
         assert sorted(row[:2] for row in found[f"many-{number}"]) == [(0, number), (1, number + 1)]
     assert members.state == "Empty"
     assert dict(row[:2] for row in again) == {1: 6, 2: 51}
+
+
+def test_it_finds_our_groups_and_offsets(tmp_path: Path) -> None:
+    ours, settings = (
+        tmp_path / "ours",
+        {"offsets_topic_num_partitions": PARTITIONS, "group_initial_rebalance_delay_ms": 0},
+    )
+    with running_node(ours, **settings) as node:
+        for name, partitions in TOPICS.items():
+            create(node.address, topic_to_create(name, partitions))
+        until(lambda: is_served(node.address), "the coordinator is loaded")
+        with Talk(node.port, "", topic_ids(node.address)) as talk:
+            fill_classic(talk)
+        fill_offsets(node.address)
+        groups = [row[0] for row in listed(node.address)]
+        expected = _looked_at(node.address, groups)
+    port = free_port()
+    kafka = ApacheKafka.start(tmp_path / "kafka", port, **SETTINGS)
+    try:
+        for name, partitions in TOPICS.items():
+            create_topic(kafka.bootstrap, name, partitions)
+        until(lambda: is_served(kafka.bootstrap), "the coordinator is loaded", within=60)
+    finally:
+        kafka.stop()
+    for number in range(PARTITIONS):
+        theirs = kafka.data / f"__consumer_offsets-{number}"
+        for file in theirs.iterdir():
+            if file.name != "partition.metadata":
+                file.unlink()
+        for log in (ours / f"__consumer_offsets-{number}").glob("*.log"):
+            shutil.copy(log, theirs)
+    (kafka.data / ".kafka_cleanshutdown").unlink()
+
+    kafka = ApacheKafka.start(tmp_path / "kafka", port, **SETTINGS)
+    try:
+        until(lambda: is_served(kafka.bootstrap), "the coordinator is loaded", within=60)
+        found = _looked_at(kafka.bootstrap, groups)
+    finally:
+        kafka.stop()
+
+    assert {"stable", "static", "left", "connect", "simple", "old"} <= set(groups) and "deleted" not in groups
+    assert found == expected
+
+
+def _looked_at(address: str, groups: list[str]) -> tuple[object, ...]:
+    return (
+        listed(address),
+        {group: described(address, group) for group in groups},
+        {group: offsets(address, group) for group in groups},
+    )
+
+
+def test_its_decoder_reads_our_groups(tmp_path: Path) -> None:
+    with running_node(tmp_path, offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0) as node:
+        for name, partitions in TOPICS.items():
+            create(node.address, topic_to_create(name, partitions))
+        until(lambda: is_served(node.address), "the coordinator is loaded")
+        with Talk(node.port, "", topic_ids(node.address)) as talk:
+            fill_classic(talk)
+    (log,) = (tmp_path / "__consumer_offsets-0").glob("*.log")
+
+    done = tool("org.apache.kafka.tools.DumpLogSegments", "--files", str(log), "--offsets-decoder")
+
+    assert done.returncode == 0, done.stderr
+    (last,) = [line for line in done.stdout.splitlines() if '"group":"stable"' in line and '"generation":2' in line]
+    assert '"type":"2"' in last and '"protocolType":"consumer"' in last and '"protocol":"range"' in last
+    assert last.count('"memberId"') == 2 and '"groupInstanceId":null' in last
+    (gone,) = [
+        line
+        for line in done.stdout.splitlines()
+        if '"type":"2","data":{"group":"deleted"' in line and "<DELETE>" in line
+    ]
+    assert gone

@@ -21,6 +21,11 @@ TIMED: Final = "timed"  # one partition, five records in two batches
 EMPTY: Final = "empty"  # two partitions, no records
 CONFIGURED: Final = "configured"
 
+# Groups that are there: one with a member, subscribed to TIMED; one with offsets alone.
+STABLE: Final = "stable-group"
+STABLE_MEMBER: Final = "raw-5a3d2b1c-0000-4000-8000-00000000e1d5"  # stands for the id that the server gave it
+FETCHED: Final = "fetched-group"
+
 Values = dict[str, Any]
 Cases = dict[str, Values]
 

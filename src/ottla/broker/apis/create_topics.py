@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ottla.broker.context import Api, Context
 from ottla.broker.controller_call import call_controller
+from ottla.env.slices import breathe
 from ottla.metadata.controller.requests import CreateTopics, NewTopic, TopicCreated
 from ottla.metadata.controller.result import ApiError
 from ottla.model.config import describe_topic
@@ -64,6 +65,7 @@ def _forbidden(context: Context, names: list[str]) -> list[str]:
 
 
 def _answer(context: Context, reply: TopicCreated, configs: tuple[tuple[str, str | None], ...]) -> dict[str, Any]:
+    breathe()
     code, message = reply.error
     answer: dict[str, Any] = {
         "name": reply.name,
@@ -94,4 +96,4 @@ def _answer(context: Context, reply: TopicCreated, configs: tuple[tuple[str, str
     }
 
 
-API: Final = Api(19, "CreateTopics", oldest=2, newest=7, handle=handle)
+API: Final = Api(19, "CreateTopics", oldest=2, newest=7, handle=handle, takes_long=True)

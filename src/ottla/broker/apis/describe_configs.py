@@ -12,6 +12,7 @@ from typing import Any, Final
 from ottla.broker import loggers
 from ottla.broker.config_changes import demand_this_node
 from ottla.broker.context import Api, Context
+from ottla.env.slices import breathe
 from ottla.metadata.controller.topic_names import what_is_wrong
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.model.config import (
@@ -125,6 +126,7 @@ def _result(row: Any, code: ErrorCode, message: str, configs: list[dict[str, Any
 
 
 def _entry(config: DescribedConfig, request: Any, version: int) -> dict[str, Any]:
+    breathe()
     return {
         "name": config.name,
         "value": config.value,
@@ -137,4 +139,4 @@ def _entry(config: DescribedConfig, request: Any, version: int) -> dict[str, Any
     }
 
 
-API: Final = Api(32, "DescribeConfigs", oldest=1, newest=4, handle=handle)
+API: Final = Api(32, "DescribeConfigs", oldest=1, newest=4, handle=handle, takes_long=True)

@@ -70,4 +70,4 @@ def _row(group: DescribedGroup, code: ErrorCode, message: str | None = None) -> 
     }
 
 
-API: Final = Api(15, "DescribeGroups", oldest=0, newest=6, handle=handle)
+API: Final = Api(15, "DescribeGroups", oldest=0, newest=6, handle=handle, takes_long=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.context import Api, Context
 from ottla.broker.log_dirs import absolute
+from ottla.env.slices import breathe
 from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -65,7 +66,8 @@ def _topics(context: Context, log_dir: LogDir, wanted: Container[TopicPartition]
         row = {"partition_index": key.partition, "partition_size": size, "offset_lag": lag, "is_future_key": is_future}
         found.setdefault(key.topic, []).append(row)
 
-    for key, log in log_dir.logs.items():
+    for key, log in list(log_dir.logs.items()):
+        breathe()
         if key in wanted:
             partition = context.node.replicas.by_name.get(key)
             lag = max(partition.high_watermark - log.end_offset, 0) if partition is not None else -1
@@ -81,4 +83,4 @@ def _is_cordoned(context: Context, path: str) -> bool:
     return isinstance(cordoned, tuple) and (path in cordoned or _ALL_DIRS in cordoned)
 
 
-API: Final = Api(35, "DescribeLogDirs", oldest=1, newest=5, handle=handle)
+API: Final = Api(35, "DescribeLogDirs", oldest=1, newest=5, handle=handle, takes_long=True)

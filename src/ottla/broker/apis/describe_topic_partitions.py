@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from ottla.broker.brokers import offline_replicas
 from ottla.broker.context import Api, Context
+from ottla.env.slices import breathe
 from ottla.metadata.controller.topic_names import what_is_wrong
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.model.errors import ErrorCode, KafkaError
@@ -32,6 +33,7 @@ def handle(context: Context, request: Any) -> Any:
     hidden = [name for name in names if not context.allowed(Operation.DESCRIBE, Resource.TOPIC, name)]
     topics, cursor = _page(context, request, sorted(set(names) - set(hidden), key=_as_java))
     for topic in topics:
+        breathe()
         topic["topic_authorized_operations"] = allowed_bits(
             context.node.authorizer, context.principal, TOPIC_OPERATIONS, Resource.TOPIC, topic["name"]
         )
@@ -67,6 +69,7 @@ def _page(context: Context, request: Any, names: list[str]) -> tuple[list[dict[s
     room = max(min(context.node.config.max_request_partition_size_limit, request.response_partition_limit), 1)
     topics: list[dict[str, Any]] = []
     for name in names:
+        breathe()
         if room == 0:
             return topics, _Cursor(name, 0)
         topic = image.topic(name)
@@ -116,4 +119,4 @@ def _without_partitions(code: ErrorCode, name: str) -> dict[str, Any]:
     return {"error_code": code, "name": name, "topic_id": None, "is_internal": is_internal, "partitions": []}
 
 
-API: Final = Api(75, "DescribeTopicPartitions", oldest=0, newest=0, handle=handle)
+API: Final = Api(75, "DescribeTopicPartitions", oldest=0, newest=0, handle=handle, takes_long=True)

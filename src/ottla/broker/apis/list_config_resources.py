@@ -53,4 +53,4 @@ def _answer(context: Context, code: ErrorCode, found: Iterable[tuple[int, str]] 
     )
 
 
-API: Final = Api(74, "ListConfigResources", oldest=0, newest=1, handle=handle)
+API: Final = Api(74, "ListConfigResources", oldest=0, newest=1, handle=handle, takes_long=True)

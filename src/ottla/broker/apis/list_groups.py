@@ -56,4 +56,4 @@ def _list(states: Collection[str], types: Collection[str], machine: GroupMachine
     return groups
 
 
-API: Final = Api(16, "ListGroups", oldest=0, newest=5, handle=handle)
+API: Final = Api(16, "ListGroups", oldest=0, newest=5, handle=handle, takes_long=True)

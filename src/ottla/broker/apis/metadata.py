@@ -9,8 +9,9 @@ Clients ask again and again, and mostly the same: the answer to a question is en
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from datetime import timedelta
+from functools import partial
 from struct import Struct
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -19,6 +20,8 @@ from ottla.broker.answer_cache import Encoded
 from ottla.broker.brokers import any_controller, brokers_on, offline_replicas
 from ottla.broker.context import Api, Context
 from ottla.broker.error_codes import errors_in
+from ottla.env.ports import Buffer
+from ottla.env.slices import breathe
 from ottla.metadata.controller.topic_names import what_is_wrong
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.model.errors import ErrorCode
@@ -32,6 +35,7 @@ from ottla.security.authorizer import (
     allowed_bits,
 )
 from ottla.wire.codec import decode_request, encode_response, response_header
+from ottla.wire.reply import Later, Message
 
 _KEY: Final = 3
 _SIZE: Final = Struct(">i")
@@ -51,16 +55,24 @@ class _Found(NamedTuple):
     to_create: list[str]
 
 
-def handle(context: Context, body: memoryview) -> bytes:
-    image = context.node.image
-    cache = context.node.metadata_answers
+def handle(context: Context, body: memoryview) -> Message | Later:
     question = (context.version, context.listener, context.principal, bytes(body))
-    answer = cache.get(image, question)
+    answer = context.node.metadata_answers.get(context.node.image, question)
     if answer is None:
-        entity, is_repeatable = _answer(context, image, decode_request(_KEY, context.version, body))
-        answer = Encoded(encode_response(entity), tuple(errors_in(entity)))
-        if is_repeatable:
-            cache.put(image, question, len(body), answer)
+        return context.node.dispatcher.in_slices(context, body, partial(_find_out, context, question))
+    return _frame(context, answer)
+
+
+def _find_out(context: Context, question: Hashable, body: Buffer) -> bytes:
+    image = context.node.image
+    entity, is_repeatable = _answer(context, image, decode_request(_KEY, context.version, body))
+    answer = Encoded(encode_response(entity), tuple(errors_in(entity)))
+    if is_repeatable:
+        context.node.metadata_answers.put(image, question, len(body), answer)
+    return _frame(context, answer)
+
+
+def _frame(context: Context, answer: Encoded) -> bytes:
     if answer.errors:
         context.count_errors(answer.errors)
     header = response_header(_KEY, context.version, context.header.correlation_id)
@@ -77,6 +89,7 @@ def _answer(context: Context, image: MetadataImage, request: Any) -> tuple[Any, 
         context.node.auto_create.start(found.to_create)
     if context.version >= 8 and request.include_topic_authorized_operations:
         for topic in found.topics:
+            breathe()
             if topic["error_code"] not in (ErrorCode.unknown_topic_id, ErrorCode.topic_authorization_failed):
                 topic["topic_authorized_operations"] = allowed_bits(
                     context.node.authorizer, context.principal, TOPIC_OPERATIONS, Resource.TOPIC, topic["name"]
@@ -166,6 +179,7 @@ def _add_missing(context: Context, names: Iterable[str], may_create: bool, found
     """KRaft answers UNKNOWN_TOPIC_OR_PARTITION while a topic is being created; LEADER_NOT_AVAILABLE was ZooKeeper's."""
     create_any = may_create and context.allowed(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
     for name in names:
+        breathe()
         if may_create and not create_any and not context.allowed(Operation.CREATE, Resource.TOPIC, name):
             code = ErrorCode.topic_authorization_failed
         elif what_is_wrong(name) is not None:
@@ -200,6 +214,7 @@ def _topic(context: Context, image: MetadataImage, topic: TopicImage) -> dict[st
 
 
 def _partition(context: Context, image: MetadataImage, number: int, partition: PartitionImage) -> dict[str, Any]:
+    breathe()
     listener, version = context.listener, context.version
     leader = image.brokers.get(partition.leader)
     replicas, isr = partition.replicas, partition.isr

@@ -20,6 +20,7 @@ from ottla.security.authorizer import Operation, Resource
 _OWN_RETENTION: Final = 4  # the last version in which a client can say how long
 _INSTANCES: Final = 7
 _LEADER_EPOCHS: Final = 6
+_SMALLEST_RECORD: Final = 40  # bytes
 _ONE_MS: Final = timedelta(milliseconds=1)
 _NONE: Final = ErrorCode.none
 _Name = UUID | str
@@ -89,6 +90,8 @@ def _commit(
         return answer.frame()
 
     try:
+        if len(commits) * _SMALLEST_RECORD > context.node.groups.largest_write(request.group_id):
+            raise KafkaError(ErrorCode.unknown_server_error, "too many offsets for one batch")  # known without trying
         told = context.node.groups.submit(
             request.group_id, lambda machine: machine.offsets.commit(member, commits, version, kept_ms)
         )

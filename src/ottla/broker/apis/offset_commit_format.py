@@ -10,8 +10,8 @@ from uuid import UUID
 from ottla.model.errors import ErrorCode
 from ottla.wire.varint import uvarint
 
-Topic = tuple[UUID | str, list[tuple[int, ErrorCode]]]
-"""A topic's name, or from version 10 on its id, and what became of each partition."""
+Topic = tuple[UUID | str | None, list[tuple[int, ErrorCode]]]
+"""A topic's name, or from version 10 on its id, and what became of each partition. None is the id of zeros."""
 
 THROTTLED: Final = 3
 FLEXIBLE: Final = 8
@@ -23,6 +23,7 @@ _FLEXIBLE_START: Final = Struct(">iBi")  # no tags between the two
 _ROW: Final = Struct(">ih")
 _FLEXIBLE_ROW: Final = Struct(">ihB")
 _NO_TAGS: Final = b"\x00"
+_NO_ID: Final = bytes(16)
 
 
 def write_answer(version: int, correlation_id: int, topics: Iterable[Topic]) -> bytes:
@@ -39,9 +40,10 @@ def _flexible(version: int, correlation_id: int, topics: list[Topic]) -> list[by
     parts = [_FLEXIBLE_START.pack(correlation_id, 0, 0), uvarint(len(topics) + 1)]
     row = _FLEXIBLE_ROW.pack
     for named, partitions in topics:
-        if isinstance(named, UUID):
-            parts.append(named.bytes)
+        if version >= BY_ID:
+            parts.append(named.bytes if isinstance(named, UUID) else _NO_ID)
         else:
+            assert isinstance(named, str)
             name = named.encode()
             parts += uvarint(len(name) + 1), name
         parts.append(uvarint(len(partitions) + 1))

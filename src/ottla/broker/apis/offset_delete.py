@@ -30,7 +30,7 @@ def handle(context: Context, request: Any) -> Any | Coroutine[Any, Any, Any]:
             refused.setdefault((0, topic.name), []).extend(missing)
         if found := [number for number in numbers if number in there]:
             wanted.append(Wanted(topic.name, found))
-    return _delete(context, request.group_id, wanted, refused) if wanted else _answer(context, refused)
+    return _delete(context, request.group_id, wanted, refused)
 
 
 async def _delete(context: Context, group_id: str, wanted: list[Wanted], rows: _Rows) -> Any:

@@ -150,4 +150,4 @@ def _topic(name: str, topic_id: UUID | None, rows: list[Fetched]) -> _Answer:
     return {"name": name, "topic_id": topic_id, "partitions": partitions}
 
 
-API: Final = Api(9, "OffsetFetch", oldest=1, newest=10, handle=handle)
+API: Final = Api(9, "OffsetFetch", oldest=1, newest=10, handle=handle, takes_long=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from ottla.cli.admin.session import Session, raise_for
 from ottla.cli.admin.topics import CHANGE_WITHIN_S, TopicInfo
 from ottla.model.errors import OttlaError
+from ottla.model.names import TopicPartition
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -18,23 +19,39 @@ async def offsets(
     session: Session, topic: TopicInfo, timestamp: int, only: Sequence[int] | None = None
 ) -> dict[int, int]:
     """By partition the offset of a time (or EARLIEST, LATEST); -1 where no record is that young."""
+    numbers = [partition.number for partition in topic.partitions] if only is None else only
+    found = await offsets_of(session, [topic], [TopicPartition(topic.name, number) for number in numbers], timestamp)
+    return {partition: offset for (_, partition), offset in found.items()}
+
+
+async def offsets_of(
+    session: Session, topics: Iterable[TopicInfo], partitions: Iterable[TopicPartition], timestamp: int
+) -> dict[TopicPartition, int]:
+    """Like `offsets`, of partitions of many topics: each leader is asked once."""
     from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-    found: dict[int, int] = {}
-    for leader, numbers in _by_leader(topic, only).items():
-        partitions = tuple(
-            ListOffsetsPartition(partition_index=cast(Any, number), timestamp=cast(Any, timestamp))
-            for number in numbers
-        )
+    known = {topic.name: topic for topic in topics}
+    wanted: dict[str, list[int]] = defaultdict(list)
+    for name, number in partitions:
+        wanted[name].append(number)
+    asked: dict[int, list[ListOffsetsTopic]] = defaultdict(list)
+    for name, numbers in wanted.items():
+        for leader, led in _by_leader(known[name], numbers).items():
+            rows = tuple(
+                ListOffsetsPartition(partition_index=cast(Any, number), timestamp=cast(Any, timestamp))
+                for number in led
+            )
+            asked[leader].append(ListOffsetsTopic(name=cast(Any, name), partitions=rows))
+    found: dict[TopicPartition, int] = {}
+    for leader, rows_of_topics in asked.items():
         request = ListOffsetsRequest(
-            replica_id=cast(Any, -1),
-            isolation_level=cast(Any, 0),
-            topics=(ListOffsetsTopic(name=cast(Any, topic.name), partitions=partitions),),
+            replica_id=cast(Any, -1), isolation_level=cast(Any, 0), topics=tuple(rows_of_topics)
         )
-        answer = await session.call(request, broker=leader)
-        for part in answer.topics[0].partitions:
-            raise_for(part.error_code, None, f"offsets of {topic.name}-{part.partition_index}")
-            found[part.partition_index] = part.offset
+        for topic in (await session.call(request, broker=leader)).topics:
+            for part in topic.partitions:
+                place = TopicPartition(topic.name, part.partition_index)
+                raise_for(part.error_code, None, f"offsets of {place}")
+                found[place] = part.offset
     return found
 
 

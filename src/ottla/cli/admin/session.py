@@ -1,6 +1,7 @@
 """What commands ask of a cluster, by Kafka's own requests, over one connection to each broker that is asked.
 
-Versions are fixed where every broker since Kafka 2.8 has them: asking first would cost a round trip.
+Versions are fixed where every broker since Kafka 2.8 has them: asking first would cost a round trip. What came later is
+asked for where a broker offers it.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class Session:
     def __init__(self, cluster: Cluster, first: Connection) -> None:
         self.cluster = cluster
         self.brokers: dict[int, Address] = {}  # as the last metadata had them
+        self.coordinators: dict[str, int] = {}  # of groups, as they were found
         self._first = first
         self._others: dict[int, Connection] = {}
 
@@ -82,6 +84,14 @@ class Session:
                 f"{self.cluster.timeout_s + longer_s:g} s. Is it a Kafka listener (and one without TLS)? A broker that "
                 "is only slow gets more time by --timeout."
             ) from None
+
+    async def newest(self, key: int, wanted: int, *, broker: int | None = None) -> int | None:
+        """The newest version of an API that the broker has, up to the wanted one; None if it does not have the API."""
+        connection = self._first if broker is None else await self._to(broker)
+        if not connection.versions:
+            await connection.negotiate()
+        offered = connection.versions.get(key)
+        return None if offered is None or offered.oldest > wanted else min(offered.newest, wanted)
 
     async def _to(self, broker: int) -> Connection:
         if broker not in self._others:
@@ -138,6 +148,11 @@ _ADVICE: Final = {
     ErrorCode.topic_already_exists: "a topic of that name is already there",
     ErrorCode.topic_authorization_failed: "you are not allowed to",
     ErrorCode.cluster_authorization_failed: "you are not allowed to",
+    ErrorCode.group_authorization_failed: "you are not allowed to",
+    ErrorCode.group_id_not_found: "there is no such group; `ottla group list` shows those that are there",
+    ErrorCode.non_empty_group: "it has members; stop them first (`ottla group members` shows who they are)",
+    ErrorCode.group_subscribed_to_topic: "members of the group read the topic; stop them first",
+    ErrorCode.unknown_member_id: "the group has members now; stop them first",
 }
 
 

@@ -33,7 +33,9 @@ class TopicInfo(NamedTuple):
         return max((len(partition.replicas) for partition in self.partitions), default=0)
 
 
-async def topics(session: Session, names: Sequence[str] | None = None) -> list[TopicInfo]:
+async def topics(
+    session: Session, names: Sequence[str] | None = None, *, leave_out_missing: bool = False
+) -> list[TopicInfo]:
     """All topics, or the named ones; OttlaError if one of those is not there. Also tells the session the brokers."""
     from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 
@@ -45,6 +47,8 @@ async def topics(session: Session, names: Sequence[str] | None = None) -> list[T
     found = []
     for topic in answer.topics:
         if topic.error_code is ErrorCode.unknown_topic_or_partition:
+            if leave_out_missing:
+                continue
             raise OttlaError(await no_such_topic(session, topic.name))
         raise_for(topic.error_code, None, f"topic {topic.name}")
         partitions = tuple(

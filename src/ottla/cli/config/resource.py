@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from ottla.cli.choices import Choice
-from ottla.cli.completing import topic_names
+from ottla.cli.completing import group_names, topic_names
 from ottla.cli.config_names import tables
 from ottla.model.names import ResourceType
 
@@ -58,6 +58,8 @@ def known_names(kind: str) -> Iterable[str]:
 def _names(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     if context.params.get("kind") == "topic":
         return topic_names(context, param, incomplete)
+    if context.params.get("kind") == "group":
+        return group_names(context, param, incomplete)
     return [ALL_BROKERS] if context.params.get("kind") == "broker" and ALL_BROKERS.startswith(incomplete) else []
 
 

@@ -98,6 +98,11 @@ def read_key(key: bytes) -> OffsetKey:
         raise OttlaError(f"a committed offset has the unreadable key {key.hex()}: {wrong}") from wrong
 
 
+def offset_in(value: bytes) -> int:
+    """Only the offset, which stands at the same place in every version."""
+    return int(_LONG.unpack_from(value, 2)[0])
+
+
 def read_value(value: bytes) -> CommittedOffset:
     try:
         (version,) = _SHORT.unpack_from(value)

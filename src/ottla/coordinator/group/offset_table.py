@@ -44,6 +44,11 @@ class OffsetTable:
             for (topic, partition), stored in partitions.committed_items() if committed_only else partitions.items():
                 yield OffsetKey(group, topic, partition), read_value(stored.value)
 
+    def stored(self, group: str) -> list[tuple[tuple[str, int], bytes]]:
+        """What is committed, by topic and partition, as it is in the log; a list, so that one may take one's time."""
+        partitions = self._by_group.get(group)
+        return [] if partitions is None else [(place, each.value) for place, each in partitions.committed_items()]
+
     def groups(self) -> list[str]:
         """All that have or had offsets, or have some in a transaction."""
         pending = {key.group: None for _, offsets in self._pending.items() for key in offsets}

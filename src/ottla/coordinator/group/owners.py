@@ -25,6 +25,11 @@ class BothKinds:
     def ids(self) -> list[str]:
         return self._classic.ids() + self._consumer.ids()
 
+    def size(self, group_id: str) -> int:
+        """How many members it has."""
+        group = self._consumer.get(group_id) or self._classic.get(group_id)
+        return 0 if group is None else len(group.members)
+
     def ensure(self, group_id: str) -> object:
         """Who commits without a group gets a classic one, without members."""
         return self._consumer.get(group_id) or self._classic.ensure(group_id)

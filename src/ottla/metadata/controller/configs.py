@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ottla.env.slices import breathe
 from ottla.metadata.controller.requests import AlterConfigs, AlterOp, ConfigChange, IncrementalAlterConfigs
 from ottla.metadata.controller.result import MAX_RECORDS, NO_ERROR, ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
@@ -89,6 +90,7 @@ def _alter(
     records: list[MetadataRecord],
     outcomes: list[tuple[ConfigResource, ApiError]],
 ) -> None:
+    breathe()
     if isinstance(wanted, ApiError):
         outcomes.append((resource, wanted))
         return

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Final
 
+from ottla.env.slices import breathe
 from ottla.metadata.controller import placement
 from ottla.metadata.controller.assignments import has_active, nobody_could_lead, partition_record, wrong_with_replicas
 from ottla.metadata.controller.requests import CreatePartitions, NewPartitions
@@ -26,6 +27,7 @@ def create_partitions(
     replies = [(name, duplicate) for name, count in counts.items() if count > 1]
     records: list[MetadataRecord] = []
     for wanted in request.topics:
+        breathe()
         if counts[wanted.topic] > 1:
             continue
         added = _added(wanted, MAX_RECORDS - len(records), image, settings)

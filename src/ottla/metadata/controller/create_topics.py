@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from ottla.env.slices import breathe
 from ottla.metadata.controller import configs, placement, topic_names
 from ottla.metadata.controller.assignments import has_active, nobody_could_lead, partition_record, wrong_with_replicas
 from ottla.metadata.controller.requests import USE_DEFAULT, CreateTopics, NewTopic, TopicCreated
@@ -34,6 +35,7 @@ def create_topics(
         return _all_refused(counts, "Excessively large number of partitions per request.")
     collisions: dict[str, str] | None = None
     for topic in wanted:
+        breathe()
         if collisions is None and topic_names.has_collision_chars(topic.name):
             collisions = topic_names.colliding(image.topic_ids)
         outcome = _create(topic, image, settings, collisions or {})
@@ -120,6 +122,7 @@ def _manual(topic: NewTopic, image: MetadataImage) -> list[tuple[int, ...]] | Ap
         return ApiError(ErrorCode.invalid_request, message)
     assigned: dict[int, tuple[int, ...]] = {}
     for partition, replicas in topic.assignments:
+        breathe()
         if wrong := _wrong_with_assignment(partition, replicas, assigned, image):
             return ApiError(ErrorCode.invalid_replica_assignment, wrong)
         assigned[partition] = replicas

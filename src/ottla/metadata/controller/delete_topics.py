@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
+from ottla.env.slices import breathe
 from ottla.metadata.controller.requests import DeleteTopics, TopicDeleted, TopicRef
 from ottla.metadata.controller.result import NO_ERROR, ApiError, ControllerResult
 from ottla.metadata.image import MetadataImage
@@ -19,7 +20,7 @@ def delete_topics(request: DeleteTopics, image: MetadataImage) -> ControllerResu
     replies = [_resolved(ref, count, image) for ref, count in counts.items()]
     named = Counter(reply.topic_id for reply in replies if reply.error is NO_ERROR)
     # One topic by its name and by its id: Kafka deletes nothing and answers once, for the name.
-    twice = [topic_id for topic_id, count in named.items() if count > 1]
+    twice = {topic_id for topic_id, count in named.items() if count > 1}
     replies = [_named_twice(reply) if reply.topic_id in twice else reply for reply in replies]
     replies = list(dict.fromkeys(replies))
     records = tuple(
@@ -29,6 +30,7 @@ def delete_topics(request: DeleteTopics, image: MetadataImage) -> ControllerResu
 
 
 def _resolved(ref: TopicRef, count: int, image: MetadataImage) -> TopicDeleted:
+    breathe()
     if wrong := _wrong_with(ref, count):
         return TopicDeleted(ref.name, ref.topic_id, ApiError(ErrorCode.invalid_request, wrong))
     if ref.name is not None:

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Final
 
+from ottla.env.slices import breathe
 from ottla.metadata.controller import partition_changes
 from ottla.metadata.controller.partition_changes import may_lead
 from ottla.metadata.controller.requests import ElectionType, ElectLeaders, PartitionErrors, PartitionsOf
@@ -27,6 +28,7 @@ def elect_leaders(request: ElectLeaders, image: MetadataImage) -> ControllerResu
     for asked in everything if request.partitions is None else request.partitions:
         outcomes = []
         for number in asked.partitions:
+            breathe()
             outcome = _elect(asked.topic, number, request.type, image)
             if isinstance(outcome, PartitionChangeRecord):
                 records.append(outcome)

@@ -5,6 +5,7 @@ To move replicas to other brokers these must fetch, which is still to come; so i
 
 from typing import Final
 
+from ottla.env.slices import breathe
 from ottla.metadata.controller.assignments import nobody_could_lead, wrong_with_replicas
 from ottla.metadata.controller.requests import AlterPartitionReassignments, PartitionErrors, Reassignment
 from ottla.metadata.controller.result import NO_ERROR, ApiError, ControllerResult
@@ -23,6 +24,7 @@ def alter_reassignments(
     for name, wanted in request.topics:
         outcomes = []
         for one in wanted:
+            breathe()
             outcome = _reassigned(name, one, request.may_change_factor, image)
             if isinstance(outcome, PartitionChangeRecord):
                 records.append(outcome)

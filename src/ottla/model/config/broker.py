@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from ottla.model.config.definition import ConfigDef, ConfigSource, Required, Value
 from ottla.model.config.providers import resolved
-from ottla.model.config.tables.broker import BROKER_CONFIGS
+from ottla.model.config.tables.broker import BROKER_CONFIGS, DYNAMIC_CONFIGS
 from ottla.model.config.validators import split_host_port
 from ottla.model.config_error import ConfigError, ConfigErrors, raise_any
 from ottla.model.listeners import Listeners, parse_listeners
@@ -255,7 +255,7 @@ def _build(layers: Layers) -> BrokerConfig:
     if "controller.listener.names" not in texts and "controller" in texts.get("process.roles", ""):
         # Kafka demands it. A quorum of this one process needs no listener; that it is one is checked in _listeners.
         texts["controller.listener.names"] = ""
-    values, wrong = _parsed(texts, BROKER_CONFIGS)
+    values, wrong = _parsed(texts, {**BROKER_CONFIGS, **DYNAMIC_CONFIGS})
     raise_any(wrong)
     _check_together(values)
     taken: dict[str, Any] = {}

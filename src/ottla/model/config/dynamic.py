@@ -106,8 +106,12 @@ def _check_change(now: BrokerConfig, then: BrokerConfig) -> None:
     _check_reporters(now, then)
     for unit in ("ms", "bytes"):
         _check_local_retention(unit, then)
-    if then.listeners.broker != now.listeners.broker or then.listeners.advertised != now.listeners.advertised:
-        raise ConfigError("", None, "Listeners cannot be altered while the node runs: restart it with the new ones")
+    if then.listeners.told != now.listeners.told:
+        raise ConfigError(
+            "", None,
+            "Advertised listeners cannot be altered in a running node (unless advertised.listeners says otherwise, all "
+            "listeners are): restart it with the new ones",
+        )  # fmt: skip
 
 
 def _check_reporters(now: BrokerConfig, then: BrokerConfig) -> None:

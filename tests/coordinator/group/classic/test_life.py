@@ -370,7 +370,7 @@ class TestCommits:
 
 def subscription(*topics: str) -> bytes:
     names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
-    return struct.pack(">hi", 3, len(topics)) + names + b"whatever newer versions add"
+    return struct.pack(">hi", 3, len(topics)) + names + b"\xff\xff\xff\xffwhatever newer versions add"
 
 
 class TestSubscriptions:

@@ -56,6 +56,8 @@ class Join:
         if member_id == NO_MEMBER_ID:
             return self._first(group, request, answer)
         if member_id in group.pending_joins:
+            if request.instance_id is not None:  # static members are never given an id to come back with
+                return self._refuse(group, request, answer, JoinAnswer(ErrorCode.unknown_server_error))
             return self._add(group, member_id, request, answer)
         return self._again(group, request, answer)
 

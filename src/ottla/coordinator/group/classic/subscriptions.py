@@ -1,4 +1,4 @@
-"""The topics in what consumers say when they join: the part that all versions of their subscription begin with."""
+"""The topics in what consumers say when they join. All versions begin with topics and user data; Kafka reads these."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 CONSUMER: Final = "consumer"
 _HEAD: Final = Struct(">hi")
 _SIZE: Final = Struct(">h")
+_USER_DATA: Final = Struct(">i")
 
 
 def topics_of(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
@@ -36,6 +37,7 @@ def _topics(data: bytes) -> set[str] | None:
                 return None
             names.add(name.decode())
             at += size
+        (size,) = _USER_DATA.unpack_from(data, at)
     except (StructError, UnicodeDecodeError):
         return None
-    return names if count >= 0 else None
+    return names if count >= 0 and size <= len(data) - at - _USER_DATA.size else None

@@ -32,7 +32,6 @@ TO_COME: Final[dict[str, tuple[str, ...]]] = {
     "the controller's log of slow work": ("controller.performance.",),
     "quotas": (
         "quota.", "replication.quota.", "alter.log.dirs.replication.quota.", "controller.quota.",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
     ),
     "rates in metrics": ("metrics.num.samples", "metrics.sample.window.ms", "metrics.recording.level"),
     "security": (

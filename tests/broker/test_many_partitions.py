@@ -1,0 +1,44 @@
+"""A topic with thousands of partitions: what concerns them all lets others have their turn."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from tests.broker.apis.altering import TOPIC, set_config
+from tests.broker.apis.asking import create, topic_to_create
+from tests.interop.raw import API_VERSIONS, Raw
+
+from ottla.replica.partition import Partition
+from ottla.testing.node import running_node
+
+
+def test_a_config_of_many_partitions_is_changed_bit_by_bit(tmp_path: Path) -> None:
+    configured = Partition.configure
+    with running_node(tmp_path) as node:
+        create(node.address, topic_to_create("many", 500))
+        node.wait_for(node.node.replicas._tasks.settle())
+
+        def slowly(partition: Partition, config: object) -> None:
+            time.sleep(0.002)  # all of them: a second
+            configured(partition, config)  # type: ignore[arg-type]
+
+        Partition.configure = slowly  # type: ignore[method-assign, assignment]
+        try:
+            changing = threading.Thread(
+                target=set_config, args=(node.address, TOPIC, "many"), kwargs={"retention_ms": "5"}
+            )
+            slowest = 0.0
+            with Raw(node.port) as raw:
+                changing.start()
+                while changing.is_alive():
+                    began = time.monotonic()
+                    raw.ask(API_VERSIONS, 0)
+                    slowest = max(slowest, time.monotonic() - began)
+                    time.sleep(0.005)
+        finally:
+            Partition.configure = configured  # type: ignore[method-assign]
+        assert slowest < 0.5
+        found = node.on_loop(lambda: {each.log.config.retention_ms for each in node.node.replicas.by_id.values()})
+        assert found == {5}

@@ -1,0 +1,56 @@
+"""What the controller is told of log dirs, when it does not listen at first."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from ottla.broker import directories
+from ottla.broker.directories import Directories
+from ottla.metadata.controller.requests import AssignReplicasToDirs, CordonDirectories, TakeDirectoriesOffline
+from ottla.model.errors import ErrorCode, KafkaError
+
+TOPIC, DIR, OTHER = UUID(int=1), UUID(int=2), UUID(int=3)
+
+
+class Controller:
+    def __init__(self, refusals: int) -> None:
+        self.heard: list[Any] = []
+        self._refusals = refusals
+
+    async def submit(self, request: Any) -> Any:
+        await asyncio.sleep(0)
+        if self._refusals:
+            self._refusals -= 1
+            raise KafkaError(ErrorCode.not_controller, "not now")
+        self.heard.append(request)
+        return ()
+
+
+def test_what_the_controller_did_not_take_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directories, "_AGAIN_AFTER_S", 0.01)
+
+    async def story() -> None:
+        controller = Controller(refusals=3)
+        telling: Any = Directories(controller, 1, lambda: 7)
+        telling.assign(TOPIC, 0, DIR)
+        telling.assign(TOPIC, 1, DIR)
+        telling.fail(OTHER)
+        telling.cordon((DIR,))
+        await asyncio.sleep(0)
+        telling.assign(TOPIC, 1, OTHER)  # while the first is under way: the newer one counts
+        while not any(isinstance(each, TakeDirectoriesOffline) for each in controller.heard):
+            await asyncio.sleep(0.005)
+        await telling.stop()
+        assigned: dict[int, UUID] = {}
+        for request in controller.heard:
+            if isinstance(request, AssignReplicasToDirs):
+                assigned.update((row.partition, row.directory) for row in request.assignments)
+        assert assigned == {0: DIR, 1: OTHER}
+        assert [each.directories for each in controller.heard if isinstance(each, CordonDirectories)] == [(DIR,)]
+        assert [each.directories for each in controller.heard if isinstance(each, TakeDirectoriesOffline)] == [(OTHER,)]
+
+    asyncio.run(asyncio.wait_for(story(), 10))

@@ -1,0 +1,1 @@
+"""Conversations with a group coordinator, of several requests and clients: they go as with Apache Kafka."""

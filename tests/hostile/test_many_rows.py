@@ -1,0 +1,128 @@
+"""Requests with as many rows as fit: answered or refused, and nobody else waits for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.hostile.conftest import MB, Bystander, Peak
+from tests.hostile.many_rows import arrays_in, swollen
+from tests.interop.conftest import create_topic
+from tests.interop.raw import API_VERSIONS, METADATA, Raw, frame, framed
+
+from ottla.broker.apis.registry import ALL
+from ottla.env.slices import MOST_ROWS
+from ottla.testing.process import NodeProcess
+from ottla.wire.varint import uvarint
+
+ROWS = 30_000  # half a second's work, and more, for most APIs
+PATIENCE_S = 0.15
+BY_HAND = {"Produce", "Fetch"}  # which read their requests themselves
+TOPIC = "named-often"
+CASES = [
+    pytest.param(api, path, id=f"{api.name}-{'.'.join(path)}")
+    for api in ALL
+    if api.name not in BY_HAND
+    for path in arrays_in(api, TOPIC, UUID(int=1))
+]
+
+
+class Pings:
+    """Somebody else on another connection; `slowest` is how long he had to wait at most."""
+
+    def __init__(self, port: int) -> None:
+        self.slowest = 0.0
+        self._port = port
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Pings:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        with Raw(self._port) as raw:
+            while not self._stop.is_set():
+                began = time.perf_counter()
+                raw.ask(API_VERSIONS, 0)
+                self.slowest = max(self.slowest, time.perf_counter() - began)
+
+
+@pytest.fixture(scope="module")
+def topic_id(node: NodeProcess) -> UUID:
+    create_topic(node.address, TOPIC, 1)
+    with Raw(node.port) as raw:
+        raw.ask(10, 4, key_type=0, coordinator_keys=["nothing"])  # so that there is a coordinator
+        answer = raw.ask(
+            METADATA, 12, topics=[{"name": TOPIC, "topic_id": None}], allow_auto_topic_creation=False,
+            include_topic_authorized_operations=False,
+        )  # fmt: skip
+    found: UUID = answer.topics[0].topic_id
+    return found
+
+
+def outcome(node: NodeProcess, request: bytes) -> bytes | None:
+    with Raw(node.port, timeout=60) as raw:
+        try:
+            raw.send(request)
+            return raw.receive_frame()
+        except ConnectionError:
+            return None
+
+
+@pytest.mark.parametrize(("api", "path"), CASES)
+def test_nobody_waits_for_a_request_of_many_rows(
+    node: NodeProcess, bystander: Bystander, topic_id: UUID, api: Any, path: tuple[str, ...]
+) -> None:
+    request = swollen(api, TOPIC, topic_id, path, ROWS)
+    slowest = []
+    for _ in range(3):  # the machine may be busy with something else
+        with Pings(node.port) as pings:
+            outcome(node, request)
+        slowest.append(pings.slowest)
+        if pings.slowest < PATIENCE_S:
+            break
+    assert min(slowest) < PATIENCE_S, slowest
+
+
+def test_answers_come_in_the_order_of_the_questions(node: NodeProcess, bystander: Bystander) -> None:
+    names = [{"name": f"n{number}"} for number in range(20_000)]
+    long = frame(75, 0, topics=names, response_partition_limit=2000, cursor=None)
+    short = frame(API_VERSIONS, 0)
+    with Raw(node.port, timeout=60) as raw:
+        raw.send(short + long + short + long + short)
+        asked = [int.from_bytes(one[8:12], "big") for one in (short, long, short, long, short)]
+        assert [int.from_bytes(raw.receive_frame()[:4], "big") for _ in range(5)] == asked
+
+
+def test_more_rows_than_a_message_may_have_are_refused_before_they_cost(
+    node: NodeProcess, bystander: Bystander
+) -> None:
+    many = 4 * MB // 3 - 100
+    begun_at = node.log_size()
+    with Pings(node.port) as pings, Peak(node) as peak, Raw(node.port) as raw:
+        raw.send(framed(75, 0, uvarint(many + 1) + b"\x02n\x00" * many + b"\x00\x00\x07\xd0\xff\x00"))
+        assert raw.is_closed_by_node()
+    assert f"more than {MOST_ROWS} rows" in node.log(since=begun_at)
+    assert pings.slowest < 1 and peak.grown < 20 * MB
+
+
+def test_many_large_requests_at_once_are_answered_a_few_at_a_time(node: NodeProcess, bystander: Bystander) -> None:
+    names = [{"name": f"n{number}"} for number in range(MOST_ROWS - 10)]
+    request = frame(75, 0, topics=names, response_partition_limit=2000, cursor=None)
+    answers: list[bytes | None] = []
+    with Peak(node) as peak:
+        threads = [threading.Thread(target=lambda: answers.append(outcome(node, request))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert len(answers) == 8 and all(answers)
+    assert peak.grown < 120 * MB, f"{peak.grown / MB:.0f} MB more than before"
