@@ -196,7 +196,7 @@ class Node:
         self.producer_ids = ProducerIds(self.controller, config.node_id, lambda: self.broker_epoch)
         internal = {
             OFFSETS_TOPIC: lambda: offsets_topic(self.config),
-            HISTORY_TOPIC: lambda: history_topic(self.image),
+            HISTORY_TOPIC: lambda: history_topic(self.image, self.config),
         }
         self.auto_create = AutoCreate(self.controller, internal)
         self.directories = Directories(self.controller, config.node_id, lambda: self.broker_epoch)
