@@ -21,6 +21,7 @@ class GroupConsumer:
         self.instance_id = instance_id
         self.assigned: frozenset[int] = frozenset()
         self.received: list[tuple[int, int]] = []
+        self.changes = 0  # how often it was told of partitions that come or go, where the library tells
         self._ends = threading.Event()
         self._failed: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=group, daemon=True)
@@ -63,7 +64,7 @@ class ConfluentMember(GroupConsumer):
         if self.instance_id is not None:
             config["group.instance.id"] = self.instance_id
         consumer = Consumer(config)
-        consumer.subscribe([self.topic])
+        consumer.subscribe([self.topic], on_assign=self._changed, on_revoke=self._changed, on_lost=self._changed)
         while not self._ends.is_set():
             message = consumer.poll(0.05)
             if message is not None and message.error() is None:
@@ -71,10 +72,14 @@ class ConfluentMember(GroupConsumer):
             self.assigned = frozenset(place.partition for place in consumer.assignment())
         consumer.close()
 
+    def _changed(self, consumer: Any, partitions: Any) -> None:
+        self.changes += 1
+
 
 class ConsumerProtocolMember(ConfluentMember):
     """Speaks the consumer protocol (KIP-848): the coordinator assigns, and says how often it wants to be told."""
 
+    name = "confluent-consumer"
     assignors = ("uniform", "range")
 
     def protocol(self) -> dict[str, Any]:
@@ -138,6 +143,7 @@ class AiokafkaMember(GroupConsumer):
 
 
 MEMBERS: Final = (ConfluentMember, KafkaPythonMember, AiokafkaMember)
+ALL_MEMBERS: Final = {member.name: member for member in (*MEMBERS, ConsumerProtocolMember)}
 
 
 def until(holds: Callable[[], bool], what: str, within: float = WITHIN_S) -> None:

@@ -239,6 +239,7 @@ class Node:
         history = GroupHistory(self.env, self.timers, lambda: self.image, self.auto_create.start)
         self.env.metrics.add(history.collect)
         self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config, lambda: self.image, history)
+        self.logs.have_high_watermarks_moved = self.replicas.have_high_watermarks_moved
         self.replicas.watchers[OFFSETS_TOPIC] = self.groups.runtime.watch
         self.replicas.watchers[HISTORY_TOPIC] = history.runtime.watch
         self.stalled_commits = StalledCommits(self.env, self.timers, self.groups, self.replicas)

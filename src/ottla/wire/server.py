@@ -31,6 +31,7 @@ JOIN_BYTES: Final = 16 * 1024  # up to here copying is cheaper than another buff
 MAX_OVERLAPPING: Final = 1024
 MAX_UNSENT_BYTES: Final = 64 * 1024  # of small answers, before they are handed to the transport
 MAX_HELD_BYTES: Final = 512 * 1024  # of answers that wait for one before them
+MAX_ASIDE_BYTES: Final = 4 * 1024  # what a connection may keep that came when there was no time for it
 STALL_SECONDS: Final = 30.0
 STALL_SHARE: Final = 0.1  # of a request must come in that time: a drip of bytes is a stall too
 _LOOK_AT_CLOCK: Final = 16  # requests
@@ -131,7 +132,12 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         end = len(self._prefix) + nbytes
         self._prefix = b""
-        self._take(self._settings.scratch_view[:end])
+        data = self._settings.scratch_view[:end]
+        if end <= MAX_ASIDE_BYTES and self._settings.turn.is_spent():
+            self._aside = bytes(data)
+            self._postpone()
+        else:
+            self._take(data)
 
     def eof_received(self) -> bool:
         return False

@@ -17,12 +17,15 @@ from ottla.env.ports import Clock
 _log = logging.getLogger("ottla.wire")
 
 TURN_SECONDS: Final = 0.004
+_LOOK_AT_CLOCK: Final = 8  # readings
 
 
 class Turn:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ends: float | None = None
+        self._readings = 0
+        self._is_spent = False
         self._postponed: deque[Callable[[], None]] = deque()
         self.due: list[Callable[[], None]] = []
         self.is_handling = False  # of requests that have just come in
@@ -56,6 +59,13 @@ class Turn:
             return False
         return now >= self._ends
 
+    def is_spent(self) -> bool:
+        """For each connection that has something to read: whether there is still time for it in this turn."""
+        self._readings += 1
+        if not self._is_spent and self._readings % _LOOK_AT_CLOCK == 0:
+            self._is_spent = self.is_over()
+        return self._is_spent
+
     def postpone(self, go_on: Callable[[], None]) -> None:
         """To the next turn, or one after that, in the order of asking."""
         self._postponed.append(go_on)
@@ -63,6 +73,7 @@ class Turn:
 
     def _next(self) -> None:
         self._ends = None
+        self._is_spent = False
         for _ in range(len(self._postponed)):
             if self.is_over():
                 break  # `is_over` has arranged for the next turn

@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tests.broker.apis.committing import await_coordinator
-from tests.corpus.conversations import administration, committed_offsets, members, static_members
+from tests.corpus.conversations import administration, committed_offsets, members, modern_members, static_members
 from tests.corpus.conversations.registry import CONVERSATIONS
 from tests.corpus.conversations.talk import Line, Talk
 from tests.corpus.conversations.voices import ORDERS, OTHER
@@ -18,7 +18,7 @@ from tests.corpus.scenarios.scenario import SOON
 from tests.corpus.world import CREATE_TOPICS
 from tests.interop.raw import METADATA, Raw
 
-MODULES: Final = (members, static_members, committed_offsets, administration)
+MODULES: Final = (members, static_members, committed_offsets, administration, modern_members)
 # What a server is started with, with `_` for `.`: Apache Kafka and Ottla alike.
 SETTINGS: Final[dict[str, Any]] = {
     "auto_create_topics_enable": False,
@@ -26,6 +26,7 @@ SETTINGS: Final[dict[str, Any]] = {
     "group_min_session_timeout_ms": 300,
     "group_max_session_timeout_ms": 60_000,
     "group_max_size": 4,
+    "group_consumer_max_size": 4,
     "offset_metadata_max_bytes": 100,
     "offsets_topic_num_partitions": 3,
 }
@@ -56,8 +57,9 @@ def prepare(port: int) -> dict[str, UUID]:
             time.sleep(0.1)
 
 
-def hold(port: int, name: str, topic_ids: dict[str, UUID]) -> list[Line]:
-    with Talk(port, name, topic_ids) as talk:
+def hold(port: int, name: str, topic_ids: dict[str, UUID], time: int = 1) -> list[Line]:
+    """The first time, or another: groups have names of their own then."""
+    with Talk(port, f"{name}, {time}", topic_ids) as talk:
         CONVERSATIONS[name](talk)
         return talk.lines
 

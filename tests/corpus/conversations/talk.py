@@ -27,7 +27,9 @@ Line = tuple[str, Plain]  # who asked what, and the answer
 _NAMES: Final = {api.key: api.name for api in ALL}
 _LEFT_OUT: Final = {"throttle_time"}
 _WORDS: Final = {"error_message"}  # only whether there are any
-_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_ID: Final = re.compile(
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<![\w-])[\w-]{22}(?![\w-])"
+)  # as Java or Kafka write it
 _NOW_MS: Final = 50  # in which one who need not wait is answered; on a busy machine silence is only more likely
 _PATIENCE_S: Final = 8
 
@@ -86,12 +88,16 @@ class Talk:
         """Asks until the answer is as it should be, and writes down that one alone."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            self.say(who, api, version, **values)
-            answer = self._receive(who)
+            answer = self.murmur(who, api, version, **values)
             if holds(answer) or time.monotonic() > deadline:
                 self._write(who, api, version, answer)
                 return answer
-            time.sleep(0.02)
+
+    def murmur(self, who: str, api: int, version: int, **values: Any) -> Any:
+        """Asks again what may have to be asked any number of times: it is not written down."""
+        time.sleep(0.02)
+        self.say(who, api, version, **values)
+        return self._receive(who)
 
     def hang_up(self, who: str) -> None:
         self._clients.pop(who).socket.close()
@@ -112,7 +118,7 @@ class Talk:
 
     def _write(self, who: str, api: int, version: int, answer: Any) -> None:
         own = getattr(answer, "member_id", "") or ""
-        for found in _UUID.findall(own):
+        for found in _ID.findall(own):
             self._ids.setdefault(found, f"#{len(self._ids) - len(self.topic_ids) + 1}")
         self.lines.append((f"{who}: {_NAMES[api]} {version}", self._plain(answer)))
 
@@ -136,7 +142,7 @@ class Talk:
         return self._named(value) if isinstance(value, str) else value
 
     def _named(self, text: str) -> str:
-        return _UUID.sub(lambda found: self._ids.get(found[0], "an id"), text)
+        return _ID.sub(lambda found: self._ids.get(found[0], "an id"), text.removeprefix(f"{self._prefix} "))
 
     def _is_anothers(self, item: Any) -> bool:
         """ListGroups tells of the groups of all conversations."""

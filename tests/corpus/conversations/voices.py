@@ -32,6 +32,13 @@ def subscription(*topics: str) -> bytes:
     return b"\x00\x00" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
 
 
+def assignment(topic: str, *partitions: int) -> bytes:
+    """As leaders write it, version 0."""
+    numbers = b"".join(number.to_bytes(4, "big") for number in partitions)
+    name = len(topic).to_bytes(2, "big") + topic.encode()
+    return b"\x00\x00\x00\x00\x00\x01" + name + len(partitions).to_bytes(4, "big") + numbers + b"\xff\xff\xff\xff"
+
+
 RANGE: Final[Protocols] = (("range", subscription(ORDERS)),)
 
 
@@ -125,11 +132,11 @@ class Voice:
         self.say_sync(*shares, **values)
         return self.hear_sync()
 
-    def enter(self, protocols: Protocols = RANGE, **values: Any) -> None:
+    def enter(self, protocols: Protocols = RANGE, *, share: bytes = b"all", **values: Any) -> None:
         """Alone in its group, it leads and has everything."""
         self.join_with_id(protocols, **values)
         kind, name = values.get("protocol_type", "consumer"), protocols[0][0] if protocols else ""
-        self.sync((self.id, b"all"), protocol_type=kind, protocol_name=name)
+        self.sync((self.id, share), protocol_type=kind, protocol_name=name)
 
     # -- the rest
 
