@@ -11,6 +11,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 from tests.broker.watching import scrape
 from tests.cli.command import run_ottla
 
@@ -106,6 +107,18 @@ def test_nothing_is_made_for_those_who_have_no_group(tmp_path: Path) -> None:
         make_topic(running.address)
         assert run_ottla("produce", "orders", "x", address=running.address).returncode == 0
         assert running.node.image.topic(HISTORY_TOPIC) is None
+
+
+def test_one_who_asks_for_it_first_gets_it_with_the_right_partitions(tmp_path: Path) -> None:
+    from confluent_kafka import Consumer
+
+    with running_node(tmp_path, **SETTINGS) as running:
+        asking = Consumer({"bootstrap.servers": running.address, "group.id": "x", "allow.auto.create.topics": True})
+        asking.assign([TopicPartition(HISTORY_TOPIC, 0)])
+        until(lambda: asking.poll(0.1) or running.node.image.topic(HISTORY_TOPIC), "it is there")
+        made = running.node.image.topic(HISTORY_TOPIC)
+        assert made is not None and len(made.partitions) == SETTINGS["offsets_topic_num_partitions"]
+        asking.close()
 
 
 def test_it_survives_a_restart_and_goes_on(tmp_path: Path) -> None:
@@ -207,7 +220,7 @@ def test_commits_that_stall_are_told(tmp_path: Path) -> None:
         )  # fmt: skip
         stuck.subscribe(["orders"])
         (first,) = stuck.consume(1, timeout=20)
-        stuck.commit(first, asynchronous=False)
+        stuck.commit(message=first, asynchronous=False)
         until(lambda: "commits-stalled" in kinds(running.address), "it is told")
         (finding,) = (each for each in why(running.address, "g")["findings"] if each["kind"] == "commits-stalled")
         assert "orders-0 by 2" in finding["evidence"][0]

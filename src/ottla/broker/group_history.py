@@ -28,8 +28,9 @@ from ottla.env.breath import Breath
 from ottla.env.ports import Env
 from ottla.env.tasks import Tasks
 from ottla.env.timers import TimerWheel
-from ottla.metadata.controller.requests import NewTopic
+from ottla.metadata.controller.requests import USE_DEFAULT, NewTopic
 from ottla.metadata.image import MetadataImage
+from ottla.model.config import BrokerConfig
 from ottla.model.errors import KafkaError
 from ottla.model.names import HISTORY_TOPIC, OFFSETS_TOPIC
 
@@ -91,10 +92,12 @@ class GroupHistory:
 
     async def _think(self) -> None:
         breath = Breath(self._env.clock)
-        for group_id, records in self._historian.think(self._readiness):
-            self._write(group_id, records)
-            await breath.take()
-        self._is_due = False
+        try:
+            for group_id, records in self._historian.think(self._readiness):
+                self._write(group_id, records)
+                await breath.take()
+        finally:
+            self._is_due = False
         if self._historian.has_work:
             if self._image().topic(HISTORY_TOPIC) is None:
                 self._create([HISTORY_TOPIC])
@@ -193,13 +196,21 @@ class HistoryMachine:
             self._historian.forget(group_id)
 
 
-def history_topic(image: MetadataImage) -> NewTopic:
+def history_topic(image: MetadataImage, config: BrokerConfig) -> NewTopic:
     """On the same brokers as the groups themselves, so that it moves with their coordinators."""
     offsets = image.topic(OFFSETS_TOPIC)
-    replicas = () if offsets is None else tuple((number, each.replicas) for number, each in offsets.partitions.items())
+    places: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    partitions, replicas = USE_DEFAULT, USE_DEFAULT
+    if offsets is not None:
+        places = tuple((number, each.replicas) for number, each in offsets.partitions.items())
+    else:  # somebody asked for it before there was a group
+        partitions = config.get_int("offsets.topic.num.partitions")
+        replicas = config.get_int("offsets.topic.replication.factor")
     return NewTopic(
         HISTORY_TOPIC,
-        assignments=replicas,
+        partitions,
+        replicas,
+        places,
         configs=(
             ("cleanup.policy", "compact,delete"),
             ("compression.type", "producer"),

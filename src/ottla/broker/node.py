@@ -196,7 +196,7 @@ class Node:
         self.producer_ids = ProducerIds(self.controller, config.node_id, lambda: self.broker_epoch)
         internal = {
             OFFSETS_TOPIC: lambda: offsets_topic(self.config),
-            HISTORY_TOPIC: lambda: history_topic(self.image),
+            HISTORY_TOPIC: lambda: history_topic(self.image, self.config),
         }
         self.auto_create = AutoCreate(self.controller, internal)
         self.directories = Directories(self.controller, config.node_id, lambda: self.broker_epoch)
@@ -236,10 +236,10 @@ class Node:
         self.replicas = Replicas(
             self.env, self.dynamic_config, self.logs, self.waiting, checkpointed, self.directories.assign
         )
-        self.logs.have_high_watermarks_moved = self.replicas.have_high_watermarks_moved
         history = GroupHistory(self.env, self.timers, lambda: self.image, self.auto_create.start)
         self.env.metrics.add(history.collect)
         self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config, lambda: self.image, history)
+        self.logs.have_high_watermarks_moved = self.replicas.have_high_watermarks_moved
         self.replicas.watchers[OFFSETS_TOPIC] = self.groups.runtime.watch
         self.replicas.watchers[HISTORY_TOPIC] = history.runtime.watch
         self.stalled_commits = StalledCommits(self.env, self.timers, self.groups, self.replicas)

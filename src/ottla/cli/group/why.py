@@ -9,7 +9,7 @@ import click
 
 from ottla.cli.cluster import Cluster, cluster_options
 from ottla.cli.completing import group_names
-from ottla.cli.output import FORMATS, print_value
+from ottla.cli.output import output_option, print_value
 from ottla.cli.times import Time
 
 if TYPE_CHECKING:
@@ -23,9 +23,7 @@ _HOUR_MS: Final = 3_600_000
 @click.argument("group", shell_complete=group_names)
 @click.option("--since", "since_ms", type=Time(), help="How far to look back.  [default: 1h ago]")
 @click.option("-n", "--last", type=click.IntRange(min=0), default=5, show_default=True, help="How many to list.")
-@click.option(
-    "-O", "--output", type=click.Choice([each for each in FORMATS if each != "table"]), help="For programs."
-)  # fmt: skip
+@output_option
 @cluster_options
 def command(group: str, since_ms: int | None, last: int, output: str | None, cluster: Cluster) -> None:
     """Say why a group rebalanced: who is the cause, on which evidence, and what can be done.
@@ -36,7 +34,7 @@ def command(group: str, since_ms: int | None, last: int, output: str | None, clu
 
     now_ms = int(time.time() * 1000)
     report = session.run(cluster, lambda there: _report(there, group, since_ms, now_ms))
-    if output is not None:
+    if output in ("json", "yaml"):
         print_value(output, report.as_value(last))
         return
     import shutil

@@ -100,11 +100,6 @@ class Contacts:
             self._attach(contact, connection)
         return contact
 
-    def committed(self, group_id: str, member_id: str, connection: Connection) -> None:
-        contact = self.heard(group_id, member_id, connection)
-        if contact is not None:
-            contact.committed_ms = contact.heard_ms
-
     def lost(self, connection: Connection, end: End) -> None:
         """All who were heard by this connection are heard by it no more."""
         now_ms = self._now_ms()

@@ -70,14 +70,17 @@ class Historian:
             contact = self._contacts.gone(event.group_id, event.member_id, event.at_ms)
         self._noted.append(_Noted(event, contact))
 
-    def heard(self, group_id: str, member_id: str, connection: Connection) -> None:
-        if self._contacts.heard(group_id, member_id, connection) is None and group_id in self._rolls:
+    def heard(self, group_id: str, member_id: str, connection: Connection) -> Contact | None:
+        contact = self._contacts.heard(group_id, member_id, connection)
+        if contact is None and group_id in self._rolls:  # the first of its group since this coordinator took over
             self._of(group_id)
-            self._contacts.heard(group_id, member_id, connection)
+            contact = self._contacts.heard(group_id, member_id, connection)
+        return contact
 
     def committed(self, group_id: str, member_id: str, connection: Connection) -> None:
-        self.heard(group_id, member_id, connection)
-        self._contacts.committed(group_id, member_id, connection)
+        contact = self.heard(group_id, member_id, connection)
+        if contact is not None:
+            contact.committed_ms = contact.heard_ms
 
     def left(self, group_id: str, member_id: str, connection: Connection) -> None:
         """Somebody said that this member leaves: perhaps it was not itself."""

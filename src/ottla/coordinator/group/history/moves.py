@@ -16,6 +16,7 @@ Owned = Mapping[str, frozenset[int]]
 _HEAD: Final = Struct(">hi")
 _SIZE: Final = Struct(">h")
 _COUNT: Final = Struct(">i")
+_MANY: Final = 10_000
 NOTHING: Final[Owned] = {}
 
 
@@ -58,7 +59,9 @@ class Moved(NamedTuple):
 
 
 def moved(before: Mapping[str, Owned], after: Mapping[str, Owned], label: Callable[[str], str]) -> Moved:
-    """Both by member; `label` says how a member is called."""
+    """Both by member; `label` says how a member is called. Of very many partitions only the number is told."""
+    if sum(map(count_of, after.values())) > _MANY:
+        return Moved(_number(after, before) or _number(before, after), [])
     given_up = _difference(before, after)
     taken = _difference(after, before)
     places = sorted(given_up.keys() | taken.keys())
@@ -67,6 +70,14 @@ def moved(before: Mapping[str, Owned], after: Mapping[str, Owned], label: Callab
         for place in places[:KEPT_NAMES]
     ]
     return Moved(len(places), first)
+
+
+def _number(ours: Mapping[str, Owned], theirs: Mapping[str, Owned]) -> int:
+    return sum(
+        len(partitions - theirs.get(member_id, NOTHING).get(topic, frozenset()))
+        for member_id, owned in ours.items()
+        for topic, partitions in owned.items()
+    )
 
 
 def _difference(ours: Mapping[str, Owned], theirs: Mapping[str, Owned]) -> dict[tuple[str, int], str]:
