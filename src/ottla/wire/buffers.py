@@ -16,13 +16,13 @@ _KEPT_BYTES: Final = 8 * 1024 * 1024  # given back, and held ready for the next 
 class BufferPool:
     """Buffers come in powers of two, so that those given back fit again.
 
-    A request is never refused for its size as long as it is alone: with nothing lent, any size is lent.
+    A request is never refused for its size as long as it is alone: with no other under way, any size is lent.
     """
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.lent = 0
-        self._buffers = 0  # of what is lent: the rest is what requests and answers keep beyond them
+        self._working = 0  # buffers lent and requests that hold more: they come to an end, unread answers may not
         self._free: dict[int, list[bytearray]] = {}
         self._kept = 0
         self._waiting: deque[tuple[int, Callable[[Lent], None]]] = deque()
@@ -52,7 +52,7 @@ class BufferPool:
     def give_back(self, buffer: Lent) -> None:
         size = len(buffer)
         self.lent -= size
-        self._buffers -= 1
+        self._working -= 1
         if isinstance(buffer, bytearray) and self._kept + size <= _KEPT_BYTES:
             self._kept += size
             self._free.setdefault(size, []).append(buffer)
@@ -61,17 +61,25 @@ class BufferPool:
     def hold(self, size: int) -> None:
         """Counts what a request keeps in memory beyond its own buffer, until `let_go`."""
         self.lent += size
+        self._working += 1
 
     def let_go(self, size: int) -> None:
         self.lent -= size
+        self._working -= 1
         self._serve_waiting()
 
+    def count_unread(self, before: int, now: int) -> None:
+        """Of answers that a client does not take: how much of them there was, and is."""
+        self.lent += now - before
+        if now < before:
+            self._serve_waiting()
+
     def _fits(self, size: int) -> bool:
-        return not self._buffers or self.lent + size <= self.budget
+        return not self._working or self.lent + size <= self.budget
 
     def _lend(self, size: int) -> Lent:
         self.lent += size
-        self._buffers += 1
+        self._working += 1
         free = self._free.get(size)
         if free:
             self._kept -= size

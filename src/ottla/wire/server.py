@@ -156,8 +156,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._slot_done()
 
     def _count_unsent(self, size: int) -> None:
-        self._settings.pool.hold(size)
-        self._settings.pool.let_go(self._unsent)
+        self._settings.pool.count_unread(self._unsent, size)
         self._unsent = size
         self._unsent_since = asyncio.get_running_loop().time()
 
