@@ -15,7 +15,6 @@ metadata. A classic member (during a migration) is a `Member` with `classic` set
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
@@ -135,7 +134,4 @@ class ConsumerGroup:
     # -- its end
 
     def deletions(self) -> list[StoredRecord]:
-        return group_deletions(self.id, self._member_ids(), self.patterns)
-
-    def _member_ids(self) -> Iterable[str]:
-        return self.members
+        return group_deletions(self.id, self.members, self.patterns)
