@@ -24,6 +24,9 @@ GIVEN = {
         "echo a > a.txt; echo b > b.txt; echo png > photo.png; printf 'alice:NULL\nbob:\n' > users.txt"
     ),
     "recover": "mkdir DIR; ottla topic create something-large",
+    "why-did-my-group-rebalance": (
+        "ottla topic create orders -p 6; ottla produce orders a; ottla consume orders --group billing -c 1 -o beginning"
+    ),
     "watch-a-node": (
         "echo 'process.roles=broker,controller\nnode.id=1\nlog.dirs=own\nottla.metrics.listener=127.0.0.1:0\n"
         "listeners=PLAINTEXT://127.0.0.1:0' > server.properties;"

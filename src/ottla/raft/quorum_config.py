@@ -1,4 +1,4 @@
-"""Who forms the quorum and where to ask for it, out of controller.quorum.voters and .bootstrap.servers."""
+"""Who forms the quorum and where to ask for it, as the configs about voters and bootstrap servers say it."""
 
 from collections.abc import Sequence
 
@@ -15,12 +15,10 @@ def static_voters(voters: tuple[str, ...], listener: str) -> VoterSet:
     """From id@host:port entries. `listener` is the controllers' name for it: the first of controller.listener.names."""
     ids = voter_ids(voters)
     if len(set(ids)) != len(ids):
-        raise OttlaError(
-            f"controller.quorum.voters={','.join(voters)} names a node twice: give each controller a node.id of its own"
-        )
+        raise OttlaError(f"the voters {','.join(voters)} name a node twice: give each controller a node.id of its own")
     endpoints = {}
     for id, voter in zip(ids, voters, strict=True):
-        host, port = _address(voter.partition("@")[2], "controller.quorum.voters")
+        host, port = _address(voter.partition("@")[2], "voters of the quorum")
         endpoints[id] = Endpoint(listener, host, port)
     return VoterSet.static(ids, endpoints)
 
@@ -28,7 +26,7 @@ def static_voters(voters: tuple[str, ...], listener: str) -> VoterSet:
 def bootstrap_servers(servers: Sequence[str], voters: VoterSet, my_id: int, listener: str) -> list[Destination]:
     """Whom a replica asks as long as it knows no leader: the configured servers, else the other static voters."""
     if servers:
-        found = [_address(server, "controller.quorum.bootstrap.servers") for server in servers]
+        found = [_address(server, "bootstrap servers of the quorum") for server in servers]
         return [Destination(_FIRST_BOOTSTRAP_ID - i, host, port) for i, (host, port) in enumerate(found)]
     others = [node for node in voters.nodes.values() if node.key.id != my_id]
     return [
@@ -38,8 +36,8 @@ def bootstrap_servers(servers: Sequence[str], voters: VoterSet, my_id: int, list
     ]
 
 
-def _address(text: str, config: str) -> tuple[str, int]:
+def _address(text: str, of: str) -> tuple[str, int]:
     found = split_host_port(text.strip())
     if found is None:
-        raise OttlaError(f"{config}: {text!r} is not host:port")
+        raise OttlaError(f"{of}: {text!r} is not host:port")
     return found

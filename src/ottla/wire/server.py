@@ -45,6 +45,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.pool = settings.pool
         self.host = self.peer = "?"
         self.software = ("unknown", "unknown")  # name and version, as the client tells them (KIP-511)
+        self.ended = ""  # once it has: closed, reset, or by broker
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
         self._settings = settings
         self._transport: asyncio.Transport | None = None
@@ -94,6 +95,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._settings.opened[self.listener] = self._settings.opened.get(self.listener, 0) + 1
 
     def connection_lost(self, error: Exception | None) -> None:
+        self.ended = "by broker" if self._transport is None else "closed" if error is None else "reset"
         self._transport = self._closing = None
         self._settings.connections.pop(self, None)
         for listener in self._settings.on_lost:

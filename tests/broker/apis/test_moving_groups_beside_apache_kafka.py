@@ -131,8 +131,8 @@ class Classic:
         return answer.error_code.name, told
 
     def commit(self, **values: Any) -> Any:
-        given: dict[str, Any] = {"member": self.id, "generation": self.generation, "instance": self.instance}
-        return commit(self.place.address, self.group, {"t": {0: 7}}, **given | values)
+        given: dict[str, Any] = {"member": self.id, "generation": self.generation, "instance": self.instance} | values
+        return commit(self.place.address, self.group, {"t": {0: 7}}, **given)
 
     def enter(self) -> None:
         if self.instance is None:
