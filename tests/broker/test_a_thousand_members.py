@@ -7,9 +7,13 @@ import json
 import os
 import signal
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+from tests.broker.apis import asking
+from tests.broker.apis.asking import create, topic_to_create
 from tests.broker.apis.grouping import Member, await_coordinator, members
 
 from ottla.model.errors import ErrorCode
@@ -41,6 +45,59 @@ async def settle(given: list[Member], generation: int) -> None:
     )
     assert [answer.assignment for answer in synced] == [member.id.encode() for member in given]
     assert set(await asyncio.gather(*[member.heartbeat() for member in given])) == {ErrorCode.none}
+
+
+class Consumer:
+    """A member of a consumer group that does as it is told."""
+
+    def __init__(self, member: Member, number: int) -> None:
+        self._member = member
+        member.id = f"member-{number}"
+        self.epoch = 0
+        self.owned: dict[Any, Sequence[int]] = {}
+
+    async def beat(self, epoch: int | None = None) -> None:
+        joins = self.epoch == 0
+        owned = [{"topic_id": topic_id, "partitions": parts} for topic_id, parts in self.owned.items()]
+        answer = await self._member.ask(
+            asking.CONSUMER_GROUP_HEARTBEAT, 1, member_epoch=self.epoch if epoch is None else epoch, instance_id=None,
+            rack_id=None, rebalance_timeout=ROOM if joins else timedelta(milliseconds=-1),
+            subscribed_topic_names=["t"] if joins else None, subscribed_topic_regex=None, server_assignor=None,
+            topic_partitions=owned,
+        )  # fmt: skip
+        assert answer.error_code is ErrorCode.none, answer
+        self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self.owned = {row.topic_id: row.partitions for row in answer.assignment.topic_partitions}
+
+
+async def share(consumers: list[Consumer]) -> None:
+    """Until all are in one epoch, and each partition is someone's."""
+    deadline = time.monotonic() + 60
+    while True:
+        await asyncio.gather(*[consumer.beat() for consumer in consumers])
+        owned = [part for consumer in consumers for parts in consumer.owned.values() for part in parts]
+        if len({consumer.epoch for consumer in consumers}) == 1 and sorted(owned) == list(range(MEMBERS)):
+            return
+        assert time.monotonic() < deadline, f"{len(owned)} of {MEMBERS} partitions are owned"
+        await asyncio.sleep(0.1)
+
+
+def test_a_thousand_consumers_at_once_and_one_leaving(tmp_path: Path) -> None:
+    with running_process(tmp_path) as node:
+        create(node.address, topic_to_create("t", MEMBERS))
+        await_coordinator(node.address, "large")
+
+        async def story() -> None:
+            async with members(node.address, "large", MEMBERS) as given:
+                consumers = [Consumer(member, number) for number, member in enumerate(given)]
+                loop_lag_ms(node)
+                await share(consumers)
+                await consumers.pop(7).beat(-1)
+                await share(consumers)
+
+        asyncio.run(story())
+        assert loop_lag_ms(node) < LONGEST_STALL_MS
 
 
 def test_a_thousand_members_at_once_and_one_leaving(tmp_path: Path) -> None:

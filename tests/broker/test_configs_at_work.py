@@ -259,7 +259,7 @@ def test_socket_listen_backlog_size_is_how_many_may_wait(
     tmp_path: Path, settings: dict[str, int], expected: int
 ) -> None:
     with running_node(tmp_path, **settings) as node:
-        (listener,) = node.node._listeners
+        (listener,) = node.node._listeners.values()
         server: Any = listener
         info = server._sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
 

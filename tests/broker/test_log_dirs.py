@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from errno import EMFILE, ENFILE, ENOMEM
@@ -55,6 +56,17 @@ def described(running: RunningNode, topic: str) -> dict[int, Any]:
     return {row.partition_index: row for row in metadata(running.address, topic).topics[0].partitions}
 
 
+def until_offline(running: RunningNode, topic: str, partitions: list[int]) -> dict[int, Any]:
+    """The controller hears of it a moment later."""
+    deadline = time.monotonic() + 10
+    while True:
+        told = described(running, topic)
+        if [number for number in told if told[number].leader_id < 0] == partitions:
+            return told
+        assert time.monotonic() < deadline, told
+        time.sleep(0.02)
+
+
 def values(address: str, topic: str, partition: int, count: int) -> list[bytes]:
     settings = {"bootstrap.servers": address, "group.id": "g", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings | {"enable.auto.commit": False})
@@ -88,8 +100,7 @@ def test_a_full_disk_costs_its_partitions_and_nothing_that_was_acknowledged(tmp_
         # then its partitions are offline, and the others go on
         assert send(running, lost[1]) is ErrorCode.kafka_storage_error
         assert [send(running, number) for number in sound] == [ErrorCode.none] * 2
-        told = described(running, "t")
-        assert [number for number in told if told[number].leader_id < 0] == lost
+        told = until_offline(running, "t", lost)
         assert [list(told[number].offline_replicas) for number in lost] == [[1], [1]]
     # after a restart with more room everything is there
     _LIBC.mount(b"tmpfs", str(small_disk).encode(), b"tmpfs", 32, b"size=32m")  # MS_REMOUNT

@@ -8,8 +8,12 @@ from pathlib import Path
 
 from tests.broker.apis.altering import TOPIC, set_config
 from tests.broker.apis.asking import create, topic_to_create
-from tests.interop.raw import API_VERSIONS, Raw
+from tests.interop.raw import API_VERSIONS, PRODUCE, Raw, produce_values
 
+from ottla.log.log_dir import LogDir
+from ottla.model.names import TopicPartition
+from ottla.record.builder import build_batch
+from ottla.record.records import Record
 from ottla.replica.partition import Partition
 from ottla.testing.node import running_node
 
@@ -42,3 +46,28 @@ def test_a_config_of_many_partitions_is_changed_bit_by_bit(tmp_path: Path) -> No
         assert slowest < 0.5
         found = node.on_loop(lambda: {each.log.config.retention_ms for each in node.node.replicas.by_id.values()})
         assert found == {5}
+
+
+def test_high_watermarks_are_not_looked_at_while_they_rest(tmp_path: Path) -> None:
+    with running_node(tmp_path, replica_high_watermark_checkpoint_interval_ms=20) as node:
+        create(node.address, topic_to_create("t"))
+        logs, looked = node.node.logs, 0
+        look = logs._high_watermarks_of
+
+        def counting(log_dir: LogDir) -> dict[TopicPartition, int]:
+            nonlocal looked
+            looked += 1
+            return look(log_dir)
+
+        time.sleep(0.3)
+        logs._high_watermarks_of = counting  # type: ignore[method-assign]
+        time.sleep(0.3)
+        assert looked == 0
+        batch = build_batch([Record(None, b"x", 1_700_000_000_000)])
+        with Raw(node.port) as raw:
+            raw.ask(PRODUCE, 9, **produce_values("t", batch))
+        deadline = time.monotonic() + 10
+        while "t 0 1" not in (tmp_path / "replication-offset-checkpoint").read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert looked > 0

@@ -42,15 +42,14 @@ def make_topic(run: Run, name: str, *records: int) -> str:
 
 
 @contextmanager
-def member(address: str, group: str, *topics: str, partitions: int, **properties: str) -> Iterator[Consumer]:
+def member(address: str, group: str, *topics: str, partitions: int, **properties: str | None) -> Iterator[Consumer]:
     """Until it has so many partitions; then it only lives on."""
     own = {name.replace("_", "."): value for name, value in properties.items()}
-    consumer = Consumer(
-        {
-            "bootstrap.servers": address, "group.id": group, "auto.offset.reset": "earliest",
-            "enable.auto.commit": False, "session.timeout.ms": 10_000, **own,
-        }
-    )  # fmt: skip
+    given: dict[str, Any] = {
+        "bootstrap.servers": address, "group.id": group, "auto.offset.reset": "earliest",
+        "enable.auto.commit": False, "session.timeout.ms": 10_000, **own,
+    }  # fmt: skip
+    consumer = Consumer({name: value for name, value in given.items() if value is not None})
     consumer.subscribe(list(topics))
     try:
         settle([consumer], partitions)

@@ -6,9 +6,13 @@ import json
 
 import pytest
 import yaml
+from confluent_kafka import TopicPartition
 from tests.cli.command import Run, new_topic_name, run_ottla
 from tests.cli.completing import offered
-from tests.cli.grouping import make_topic, member, offsets, rows
+from tests.cli.conftest import runner
+from tests.cli.grouping import make_topic, member, offsets, rows, settle
+
+from ottla.testing.apache_kafka import ApacheKafka
 
 
 @pytest.fixture
@@ -79,8 +83,6 @@ def test_members_without_partitions_are_told(ottla: Run, node: str) -> None:
     topic = make_topic(ottla, new_topic_name("idle"), 3)
     group = f"{topic}-group"
     with member(node, group, topic, partitions=1) as first, member(node, group, topic, partitions=0) as second:
-        from tests.cli.grouping import settle
-
         settle([first, second], 1)
         shown = ottla("group", "describe", group)
         assert len(shown.stdout.splitlines()) == 1
@@ -179,3 +181,45 @@ def test_nobody_there_is_told_in_one_line() -> None:
         shown = run_ottla("group", *command, "-b", "127.0.0.1:1")
         assert shown.returncode == 1 and shown.stderr.count("\n") == 1
         assert "no broker answers at 127.0.0.1:1" in shown.stderr
+
+
+@pytest.mark.parametrize("where", ["node", pytest.param("kafka", marks=pytest.mark.kafka)])
+def test_groups_of_the_consumer_protocol(request: pytest.FixtureRequest, where: str) -> None:
+    found = request.getfixturevalue(where)
+    address = found.bootstrap if isinstance(found, ApacheKafka) else str(found)
+    run = runner(address)
+    topic = make_topic(run, new_topic_name("next-generation"), 10, 20, 0)
+    group = f"{topic}-group"
+    own = {"group_protocol": "consumer", "client_id": "desk", "session_timeout_ms": None}
+    with member(address, group, topic, partitions=3, **own) as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 1, 5)], asynchronous=False)
+        (told,) = rows(run, "group", "describe", group)
+        assert (told["type"], told["state"], told["members"], told["lag"]) == ("Consumer", "Stable", 1, 15)
+        assert [row["current_offset"] for row in told["partitions"]] == [None, 5, None]
+        assert {row["client_id"] for row in told["partitions"]} == {"desk"}
+        (state,) = rows(run, "group", "describe", "--state", group)
+        assert state["assignor"] == "uniform" and state["epoch"] == state["assignment_epoch"] >= 1
+        (members,) = rows(run, "group", "members", group)
+        (one,) = members["members"]
+        assert one["assignment"] == one["target_assignment"] == {topic: [0, 1, 2]}
+        assert (one["protocol"], one["epoch"], one["subscribed_topics"]) == ("consumer", state["epoch"], [topic])
+        verbose = run("group", "members", group, "-v", "-O", "table").stdout.splitlines()
+        assert verbose[0].split()[4:] == ["#PARTITIONS", "EPOCH", "ASSIGNMENT", "TARGET", "SUBSCRIBED", "PROTOCOL"]
+        assert group in run("group", "list", "--type", "consumer", "--state", "stable").stdout.split()
+        for args in (["reset", group, "--all-topics", "--to-latest", "--execute"], ["delete", group]):
+            refused = run("group", *args)
+            assert refused.returncode == 1 and "stop" in refused.stderr.lower()
+        assert "members of the group read the topic" in run("group", "delete", group, "--topic", topic).stderr
+    assert run("group", "seek", group, topic, "-o", "2").returncode == 0
+    assert offsets(run, group) == {topic: {0: 2, 1: 2, 2: 0}}
+    assert run("group", "delete", group).returncode == 0
+    assert group not in run("group", "list").stdout.split()
+
+
+def test_a_member_by_the_consumer_protocol_commits_what_it_printed(ottla: Run, topic: str) -> None:
+    group = f"{topic}-next"
+    read = ottla("consume", topic, "-g", group, "-X", "group.protocol=consumer", "-o", "-3", "-e", "-f", r"%p/%o\n")
+    assert sorted(read.stdout.split()) == ["0/7", "0/8", "0/9", "1/17", "1/18", "1/19"]
+    assert offsets(ottla, group) == {topic: {0: 10, 1: 20}}
+    again = ottla("consume", topic, "-g", group, "-X", "group.protocol=consumer", "--from-beginning", "-e")
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")

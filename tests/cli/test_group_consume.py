@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 
 import pytest
 from tests.cli.command import OTTLA, Run, new_topic_name, run_ottla
-from tests.cli.grouping import make_topic, offsets, rows
+from tests.cli.grouping import make_topic, member, offsets, rows
 
 from ottla.testing.apache_kafka import ApacheKafka
 
@@ -125,3 +126,19 @@ def test_two_members_share_and_both_leave(run: Run, address: str, topic: str) ->
 def test_what_makes_no_sense_in_a_group_is_refused(args: list[str], told: str) -> None:
     refused = run_ottla("consume", "t", *args)
     assert refused.returncode == 2 and told in refused.stderr
+
+
+def test_who_gets_no_partition_ends_all_the_same(ottla: Run, node: str) -> None:
+    topic = make_topic(ottla, new_topic_name("crowded"), 3)
+    with member(node, f"{topic}-group", topic, partitions=1) as first:
+        process = subprocess.Popen(
+            [*OTTLA, "consume", topic, "-g", f"{topic}-group", "--from-beginning", "-e", "-b", node],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + 40
+        while process.poll() is None:
+            assert time.monotonic() < deadline
+            first.poll(0.1)
+        out, err = process.communicate()
+        # one of the two has the partition; who has it gets all of it, as nothing is committed
+        assert (process.returncode, err) == (0, "") and len(out.split()) in (0, 3)

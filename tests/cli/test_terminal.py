@@ -31,13 +31,13 @@ def _own_terminal() -> None:
     fcntl.ioctl(1, termios.TIOCSCTTY, 0)
 
 
-def at_terminal(node: str, *args: str, typed: str = "", after: str = "") -> tuple[int, str]:
+def at_terminal(node: str, *args: str, typed: str = "", after: str = "", term: str = "dumb") -> tuple[int, str]:
     """Runs a command on a terminal of its own; types once it has printed `after`. Its exit code and all it showed."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*OTTLA, *args],
         stdin=theirs, stdout=theirs, stderr=theirs,
-        env=os.environ | {"OTTLA_BOOTSTRAP": node, "TERM": "dumb"}, start_new_session=True,
+        env=os.environ | {"OTTLA_BOOTSTRAP": node, "TERM": term}, start_new_session=True,
         preexec_fn=_own_terminal,
     )  # fmt: skip
     os.close(theirs)
@@ -112,3 +112,45 @@ def test_typing_records(node: str, ottla: Run, topic: str) -> None:
     code, shown = at_terminal(node, "produce", topic, typed="hello\n\x04", after="Ctrl-D ends")
     assert code == 0 and shown.endswith(f"1 record written to {topic}.\n")
     assert "hello\n" in ottla("consume", topic, "--from-beginning", "-e").stdout
+
+
+@pytest.fixture
+def group(ottla: Run, topic: str) -> str:
+    name = f"{topic}-group"
+    assert ottla("group", "reset", name, "--topic", topic, "--to-earliest", "--execute").returncode == 0
+    return name
+
+
+def test_watching_groups_redraws_the_screen_until_ctrl_c(node: str, topic: str, group: str) -> None:
+    code, shown = at_terminal(node, "group", "watch", group, "-i", "0.3", typed=CTRL_C, after="never", term="xterm")
+    assert code == 0 and "Traceback" not in shown
+    first, *more = shown.split("\x1b[H")[1:]  # each begins at the top
+    assert more and "every 0.3 s; Ctrl-C ends." in first
+    lines = [line.removesuffix("\x1b[K").split() for line in first.splitlines()]
+    assert ["GROUP", "STATE", "MEMBERS", "LAG", "READ/S", "WRITTEN/S", "CAUGHT", "UP", "IN"] in lines
+    short = next(line[0] for line in lines if line[1:2] == ["Empty"])
+    assert short.endswith("…") and group.startswith(short[:-1])  # such a long name would leave no room for numbers
+    assert [short, "Empty", "0", "3", "-", "-", "-"] in lines
+    assert any(topic.startswith(line[0][:-1]) and line[1] == "0" for line in lines if len(line) > 5)
+    later = [line.removesuffix("\x1b[K").split() for line in more[0].splitlines()]
+    assert [short, "Empty", "0", "3", "0", "0", "never"] in later
+    assert shown.startswith("\x1b[?25l") and "\x1b[?25h" in shown  # the cursor comes back
+
+
+def test_a_dumb_terminal_gets_lines_of_groups(node: str, group: str) -> None:
+    code, shown = at_terminal(node, "group", "watch", group, "-n", "1")
+    assert code == 0 and "\x1b[H" not in shown and shown.split("\t")[1:3] == [group, "Empty"]
+
+
+def test_deleting_groups_is_asked_about(node: str, ottla: Run, topic: str, group: str) -> None:
+    code, shown = at_terminal(node, "group", "delete", group, "--topic", topic, typed="n\n", after="[y/N]")
+    assert code == 1 and f"Delete the offsets of {group} in {topic}? [y/N]: n" in shown
+    code, shown = at_terminal(node, "group", "delete", group, typed="y\n", after="[y/N]")
+    assert code == 0 and f"Delete {group} with all offsets? [y/N]: y" in shown and f"Deleted group {group}." in shown
+    assert group not in ottla("group", "list").stdout.split()
+
+
+def test_a_member_of_a_group_says_so(node: str, topic: str) -> None:
+    code, shown = at_terminal(node, "consume", topic, "-g", f"{topic}-g", "--from-beginning", "-e")
+    assert code == 0 and shown.startswith(f"Reading {topic} as a member of group {topic}-g; Ctrl-C ends.\n")
+    assert shown.endswith("3 records.\n")

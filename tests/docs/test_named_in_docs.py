@@ -47,9 +47,8 @@ def target(page: Path, path: str) -> Path | None:
     for folder in (ROOT, SOURCE, page.parent):
         if (folder / path).exists():
             return folder / path
-    if "/" not in path.rstrip("/"):
-        return next(SOURCE.rglob(path.rstrip("/")), None) or next(ROOT.glob(f"t*/**/{path.rstrip('/')}"), None)
-    return None
+    part = path.rstrip("/")
+    return next(SOURCE.rglob(part), None) or next(ROOT.glob(f"t*/**/{part}"), None)
 
 
 @EVERY_PAGE

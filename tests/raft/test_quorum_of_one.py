@@ -41,11 +41,10 @@ def test_each_start_is_a_new_epoch(stored_epoch: int | None, log_epoch: int, exp
     assert (quorum.epoch, quorum.role) == (expected, Role.LEADER)
 
 
-def test_the_vote_is_persisted_then_the_leadership_then_the_log_says_so() -> None:
+def test_the_leadership_is_persisted_before_the_log_says_so() -> None:
     effects = sole_voter(ElectionState(0, voters=(1,))).start(0)
 
     assert effects == [
-        Persist(ElectionState(1, leader_id=-1, voted_id=1, voters=(1,))),
         LeaderChanged(-1, 1),
         Persist(ElectionState(1, leader_id=1, voted_id=-1, voters=(1,))),
         LeaderChanged(1, 1),

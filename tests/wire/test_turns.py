@@ -73,7 +73,7 @@ def test_a_crowd_does_not_keep_the_loop_to_itself() -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         longest = runner.run(asyncio.wait_for(story(), 60))
     assert longest <= 60, (
-        "requests in a row, while a timer was due: 8 readings until the clock is looked at, 8 until that is so again, 4 ms"
+        "requests in a row, while a timer was due: 8 readings, 8 more until the clock is looked at again, 4 ms"
     )
 
 

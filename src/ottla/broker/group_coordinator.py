@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from ottla.broker.dynamic_config import DynamicConfig
-from ottla.coordinator.group.events import Event
+from ottla.broker.group_history import GroupHistory
+from ottla.coordinator.group.hashing import group_hash as group_hash
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime
@@ -24,24 +24,29 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import OFFSETS_TOPIC
 
 R = TypeVar("R")
-_EVENTS: Final = 256
 
 
 class GroupCoordinator:
     """Asked with a group's id; KafkaError with what Kafka tells a client that came too early or to the wrong node."""
 
-    def __init__(self, env: Env, timers: TimerWheel, config: DynamicConfig, image: Callable[[], MetadataImage]) -> None:
+    def __init__(
+        self,
+        env: Env,
+        timers: TimerWheel,
+        config: DynamicConfig,
+        image: Callable[[], MetadataImage],
+        history: GroupHistory,
+    ) -> None:
         self._env = env
         self._image = image
         self._config = config
         self._partitions = 0  # of the topic, once that is known
-        self.events: deque[Event] = deque(maxlen=_EVENTS)
-        """What happened to groups, the latest."""
+        self.history = history
         reply_within_ms = config.current.get_int("offsets.commit.timeout.ms")
         self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make, reply_within_ms)
 
     def _make(self, shard: Shard[GroupMachine]) -> GroupMachine:
-        return GroupMachine(shard, self._env, lambda: self._config.current, self._image, self.events.append)
+        return GroupMachine(shard, self._env, lambda: self._config.current, self._image, self.history.note)
 
     def start(self, image: MetadataImage) -> None:
         """As in Kafka, partitions that are added to the topic later count only after a restart."""
@@ -51,6 +56,7 @@ class GroupCoordinator:
 
     async def stop(self) -> None:
         await self.runtime.stop()
+        await self.history.stop()
         self._partitions = 0
 
     async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -92,17 +98,6 @@ class GroupCoordinator:
     def read(self, group_id: str, operation: Callable[[GroupMachine], R]) -> R:
         """The operation must look at what is committed only."""
         return self.runtime.read(self.partition_of(group_id), operation)
-
-
-def group_hash(group_id: str) -> int:
-    """Java's String.hashCode over UTF-16 units, without its sign; of the smallest number, 0."""
-    value = 0
-    encoded = group_id.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
-        value = (value * 31 + (high << 8 | low)) & 0xFFFF_FFFF
-    if value >= 0x8000_0000:
-        value = 0x1_0000_0000 - value
-    return value & 0x7FFF_FFFF
 
 
 def offsets_topic(config: BrokerConfig) -> NewTopic:

@@ -72,6 +72,11 @@ def answer_of(told: asyncio.Future[R], otherwise: Callable[[ErrorCode], R]) -> R
     return told.result() if code is ErrorCode.none else otherwise(code)
 
 
+def heard(context: Context, group_id: str, member_id: str) -> None:
+    """For the history: a member speaks, by this connection."""
+    context.node.groups.history.heard(group_id, member_id, context.connection)
+
+
 def serves_consumer_groups(node: Node) -> bool:
     """Whether the consumer protocol is spoken here: configs and the cluster's feature level have a say in it."""
     protocols = node.config.get("group.coordinator.rebalance.protocols")

@@ -22,6 +22,7 @@ from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_coordinator import GroupCoordinator, offsets_topic
+from ottla.broker.group_history import GroupHistory, history_topic
 from ottla.broker.known_partitions import KnownPartitions
 from ottla.broker.lag_metrics import LagMetrics
 from ottla.broker.log_dirs import OpenedDirs, open_log_dirs
@@ -30,6 +31,7 @@ from ottla.broker.node_metrics import NodeMetrics
 from ottla.broker.node_state import NodeState
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
+from ottla.broker.stalled_commits import StalledCommits
 from ottla.broker.status import StatusListener
 from ottla.broker.telemetry.telemetry import Telemetry
 from ottla.env.loop_lag import LoopLag
@@ -49,7 +51,7 @@ from ottla.metadata.local_controller import LocalController
 from ottla.model.config import BrokerConfig, LogConfig, log_config
 from ottla.model.errors import KafkaError, OttlaError
 from ottla.model.listeners import Endpoint as ListenerEndpoint
-from ottla.model.names import OFFSETS_TOPIC, TopicPartition
+from ottla.model.names import HISTORY_TOPIC, OFFSETS_TOPIC, TopicPartition
 from ottla.raft.metadata_log import MetadataLog
 from ottla.raft.node import RaftNode
 from ottla.replica.waiting import WaitingRoom
@@ -100,6 +102,7 @@ class Node:
     directories: Directories
     moves: Moves
     groups: GroupCoordinator
+    stalled_commits: StalledCommits
     raft: RaftNode
     _controller: LocalController
     _metadata_log: MetadataLog
@@ -166,6 +169,7 @@ class Node:
         for listener in self._listeners.values():
             await listener.serve()
         self.logs.start()
+        self.stalled_commits.start()
         self.telemetry.start()
         self.moves.resume()
         self.loop_lag.start()
@@ -190,7 +194,11 @@ class Node:
         records = bootstrap.load(env.disk, config.metadata_log_dir) or bootstrap_records()
         self.controller = self._controller = LocalController(env, raft, settings, records)
         self.producer_ids = ProducerIds(self.controller, config.node_id, lambda: self.broker_epoch)
-        self.auto_create = AutoCreate(self.controller, {OFFSETS_TOPIC: lambda: offsets_topic(self.config)})
+        internal = {
+            OFFSETS_TOPIC: lambda: offsets_topic(self.config),
+            HISTORY_TOPIC: lambda: history_topic(self.image),
+        }
+        self.auto_create = AutoCreate(self.controller, internal)
         self.directories = Directories(self.controller, config.node_id, lambda: self.broker_epoch)
         await self._controller.start()
         await self._controller.subscribe(self.dynamic_config.publish)
@@ -228,8 +236,13 @@ class Node:
         self.replicas = Replicas(
             self.env, self.dynamic_config, self.logs, self.waiting, checkpointed, self.directories.assign
         )
-        self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config, lambda: self.image)
+        self.logs.have_high_watermarks_moved = self.replicas.have_high_watermarks_moved
+        history = GroupHistory(self.env, self.timers, lambda: self.image, self.auto_create.start)
+        self.env.metrics.add(history.collect)
+        self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config, lambda: self.image, history)
         self.replicas.watchers[OFFSETS_TOPIC] = self.groups.runtime.watch
+        self.replicas.watchers[HISTORY_TOPIC] = history.runtime.watch
+        self.stalled_commits = StalledCommits(self.env, self.timers, self.groups, self.replicas)
         self.dynamic_config.on_change(self.replicas.reconfigure)
         self.dynamic_config.on_change(lambda _, now: self.logs.expire_producers_after(now.producer_id_expiration_ms))
         self.dynamic_config.on_change(lambda _, now: self._cordon(now))
@@ -254,6 +267,7 @@ class Node:
             self.dispatcher, self.env, BufferPool(budget), config.socket_request_max_bytes
         )
         self._connections.on_lost.append(self.telemetry.subscriptions.disconnected)
+        self._connections.on_lost.append(lambda connection: self.groups.history.lost(connection, connection.ended))
         self.env.metrics.add(ConnectionMetrics(self._connections).collect)
         limits = self._connections.limits
         limits.configure(await connection_limits(config))
@@ -355,6 +369,7 @@ class Node:
         for connection in list(self._connections.connections):
             connection.give_up()
         await self.dispatcher.stop()
+        await self.stalled_commits.stop()
         await self.groups.stop()
         await self.auto_create.stop()
         await self.replicas.stop()

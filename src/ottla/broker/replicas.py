@@ -67,6 +67,7 @@ class Replicas:
         self._to_make: dict[PartitionKey, None] = {}
         self._is_making = False
         self._tasks = Tasks(lambda error: _log.error("partitions could not be made: %s", error))
+        self._have_moved = True
         self._missing: list[TopicPartition] = []  # of which the log dir is not here, and nobody was told yet
         self._last_config: tuple[str, MetadataImage, BrokerConfig, LogConfig] | None = None
         self._assign = assign  # tells where a partition lies, if the metadata says something else
@@ -255,6 +256,7 @@ class Replicas:
         high_watermark = self._checkpointed.get(key, log.start_offset)
         partition = Partition(self._env, self._node_id, key, topic_id, log, high_watermark)
         partition.listeners.append(self)
+        self._have_moved = True
         self.by_name[key] = partition
         self.by_id[topic_id, key.partition] = partition
         watcher = self.watchers.get(key.topic)
@@ -267,6 +269,7 @@ class Replicas:
         if partition is None:
             return
         self.gone.add(partition)
+        self._have_moved = True
         if self.by_name.get(key) is partition:
             del self.by_name[key]
         partition.lead_or_follow(Leadership(-1, partition.leader_epoch, (), ()))
@@ -277,7 +280,13 @@ class Replicas:
 
     # -- what partitions tell
 
+    def have_high_watermarks_moved(self) -> bool:
+        """Since the last time that this was asked: of 10,000 that rest nobody needs to look at each."""
+        moved, self._have_moved = self._have_moved, False
+        return moved
+
     def high_watermark_moved(self, partition: Partition, offset: int) -> None:
+        self._have_moved = True
         if partition.key in self._waiting.watched:
             self._waiting.touch(partition.key)
 

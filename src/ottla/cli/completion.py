@@ -1,4 +1,4 @@
-"""`ottla completion`: the script that lets a shell complete commands, options, topics and profiles."""
+"""`ottla completion`: the script that lets a shell complete commands, options, topics, groups and profiles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHELLS: Final = ("bash", "zsh", "fish")
 @click.command()
 @click.argument("shell", type=Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print the script that makes SHELL complete commands, options, topics, configs and profiles.
+    """Print the script that makes SHELL complete commands, options, topics, groups, configs and profiles.
 
     In ~/.bashrc: eval "$(ottla completion bash)". In ~/.zshrc: eval "$(ottla completion zsh)". For fish, once:
     ottla completion fish > ~/.config/fish/completions/ottla.fish

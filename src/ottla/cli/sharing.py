@@ -6,6 +6,7 @@ before a partition goes to another member, and at the end. So what was not print
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -13,6 +14,7 @@ from typing import Any, Final
 from ottla.cli.reading_range import Partition, Range, first_offsets
 
 _EVERY_MS: Final = 1000
+_NONE_FOR_S: Final = 5.0
 
 
 def member_properties(wanted: Range, *, commits: bool) -> list[tuple[str, str]]:
@@ -27,8 +29,8 @@ def member_properties(wanted: Range, *, commits: bool) -> list[tuple[str, str]]:
 
 class Sharing:
     def __init__(self, consumer: Any, wanted: Range, timeout_s: float, *, commits: bool) -> None:
-        self.mine: list[Partition] | None = None
-        """Our partitions; None until the group has said which."""
+        self._mine: list[Partition] | None = None
+        self._none_since = 0.0
         self._consumer = consumer
         self._wanted = wanted
         self._timeout_s = timeout_s
@@ -41,7 +43,8 @@ class Sharing:
         incremental = "cooperative" in strategy or own.get("group.protocol") == "consumer"
 
         def assigned(consumer: Any, partitions: list[Any]) -> None:
-            self.mine = sorted({*(self.mine or ()), *((part.topic, part.partition) for part in partitions)})
+            self._mine = sorted({*(self._mine or ()), *((part.topic, part.partition) for part in partitions)})
+            self._none_since = time.monotonic()
             begin = self._with_first_offsets(partitions)
             if incremental:
                 consumer.incremental_assign(begin)
@@ -50,12 +53,21 @@ class Sharing:
 
         def given_up(consumer: Any, partitions: list[Any]) -> None:
             gone = {(part.topic, part.partition) for part in partitions}
-            self.mine = [place for place in self.mine or () if place not in gone] or None  # more may come at once
+            self._mine = [place for place in self._mine or () if place not in gone] or None  # more may come at once
             for place in gone:
                 self._taken.pop(place, None)
                 self._printed.pop(place, None)
 
         self._consumer.subscribe(list(topics), on_assign=assigned, on_revoke=given_up, on_lost=given_up)
+
+    @property
+    def mine(self) -> list[Partition] | None:
+        """Our partitions; None until the group has said which. Only after a while is none at all taken for an answer:
+
+        who leads the group may not have heard of a new topic yet.
+        """
+        is_early = not self._mine and time.monotonic() - self._none_since < _NONE_FOR_S
+        return None if is_early else self._mine
 
     def take(self, place: Partition, next_offset: int) -> None:
         """A record that is about to be printed."""

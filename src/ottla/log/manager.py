@@ -44,6 +44,7 @@ class LogManager:
         """`offline` are the log dirs that could not be opened."""
         self.dirs = dirs
         self.offline: dict[str, None] = dict.fromkeys(offline)
+        self.have_high_watermarks_moved: Callable[[], bool] = lambda: True  # since this was last asked
         self._preferred: dict[TopicPartition, LogDir] = {}
         self.on_dir_failed: Callable[[LogDir], None] = lambda _: None
         self._env = env
@@ -227,6 +228,8 @@ class LogManager:
         return {partition: offset for partition, offset in known.items() if offset is not None}
 
     def _checkpoint_high_watermarks(self) -> None:
+        if not self.have_high_watermarks_moved():
+            return
         for log_dir in self.dirs:
             log_dir.checkpoint_high_watermarks(self._high_watermarks_of(log_dir))
 

@@ -62,6 +62,9 @@ def _rests_until(log: PartitionLog) -> float:
 
 def is_at_rest(log: PartitionLog, now_ms: int) -> bool:
     """Whether nothing has happened since the last look, and time alone cannot have changed its outcome."""
+    segments = log.segments
+    if len(segments) == 1 and segments[0].size == 0:
+        return True  # nothing is in it
     rest = log.rest
     return (
         rest is not None

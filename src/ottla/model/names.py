@@ -20,7 +20,9 @@ NO_TOPIC_ID: Final = UUID(int=0)
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = UUID(int=1)
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+HISTORY_TOPIC: Final = "__ottla_group_history"
+"""Our own: why groups rebalanced."""
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state", HISTORY_TOPIC})
 
 
 class TopicPartition(NamedTuple):

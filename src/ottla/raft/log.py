@@ -4,10 +4,19 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from ottla.env.ports import Buffer
+from ottla.raft.log_view import EpochStart
 
 
 class RaftLog(Protocol):
     """Appends are atomic for a reader and after a crash: a batch is there as a whole or not at all."""
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that is there; a snapshot stands for all before it."""
+
+    @property
+    def epoch_starts(self) -> list[EpochStart]:
+        """The epochs that have batches in it, and where each begins."""
 
     @property
     def end_offset(self) -> int:
@@ -22,6 +31,18 @@ class RaftLog(Protocol):
 
         OSError if that failed; the log then ends where it ended before.
         """
+
+    def append_as_is(self, batch: Buffer) -> None:
+        """Puts one batch of the leader at the end, which has its offsets and its epoch. OSError as above."""
+
+    def truncate(self, end_offset: int) -> None:
+        """Takes away all batches from this offset on, at which one begins. Blocks, and happens seldom."""
+
+    def restart_at(self, offset: int) -> None:
+        """Drops all batches; the next has this offset. Blocks, and happens when a snapshot takes the log's place."""
+
+    def read(self, offset: int, max_bytes: int) -> list[bytes]:
+        """Batches from the one that holds this offset on; at least one, if there is one."""
 
     async def flush(self) -> int:
         """Makes durable what was appended before the call; gives the offset that everything below is durable.

@@ -129,6 +129,7 @@ class FetchSnapshotResponse:
     snapshot: OffsetAndEpoch | None = None
     size: int = 0
     position: int = 0
+    max_bytes: int = 0
     data: Buffer = b""
     partition_error: ErrorCode = NONE
     error: ErrorCode = NONE

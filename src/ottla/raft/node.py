@@ -1,5 +1,8 @@
 """A replica of the quorum at work: carries out on the event loop what quorum.py decides.
 
+Alone it leads at once. With others (`Company`) it asks them through `Peers`, answers them by `handle`, and keeps one
+timer for whatever the quorum waits for.
+
 What is appended passes three stages, each with its event: appended (`append` returns), flushed, committed
 (`on_committed`). Appends that arrive while an fsync is under way share the next one.
 """
@@ -9,17 +12,46 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from ottla.env.ports import Buffer, Env
 from ottla.env.tasks import Tasks
+from ottla.model.errors import OttlaError
 from ottla.raft import quorum_state
-from ottla.raft.control_records import control_batch
-from ottla.raft.effects import AppendControl, Committed, Effect, LeaderChanged, Persist
+from ottla.raft.connections import FAR
+from ottla.raft.control_records import batch_of, control_batch
+from ottla.raft.effects import (
+    Append,
+    AppendControl,
+    Committed,
+    DropDownload,
+    Effect,
+    InstallSnapshot,
+    LeaderChanged,
+    Persist,
+    Reply,
+    Send,
+    StoreSnapshotChunk,
+    Truncate,
+)
 from ottla.raft.log import RaftLog
-from ottla.raft.log_view import ControlHistory, EpochStart, LogView
+from ottla.raft.log_view import ControlHistory, EpochStart, LogView, OffsetAndEpoch
+from ottla.raft.messages import (
+    Destination,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    Request,
+    Response,
+)
 from ottla.raft.quorum import Quorum
+from ottla.raft.settings import QuorumSettings
+from ottla.raft.snapshot_format import Contents
+from ottla.raft.snapshot_store import SnapshotStore
 from ottla.raft.voters import ReplicaKey, VoterNode, VoterSet
+from ottla.record.batch import parse_header
 
 _log = logging.getLogger("ottla.raft")
 
@@ -28,24 +60,76 @@ class NotLeaderError(Exception):
     """This node does not lead the quorum (any more): nothing was appended."""
 
 
+class Peers(Protocol):
+    """The way to the other replicas."""
+
+    async def ask(self, to: Destination, request: Request) -> Response | None:
+        """None if it could not be asked, or did not answer."""
+
+
+_DEFAULT_SETTINGS = QuorumSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """What a replica that is not alone must know of itself and of how to find the others."""
+
+    me: VoterNode
+    cluster_id: str
+    static_voters: VoterSet
+    peers: Peers
+    bootstrap: Sequence[Destination] = ()
+    settings: QuorumSettings = _DEFAULT_SETTINGS
+    listener: str = "CONTROLLER"
+    snapshots: SnapshotStore | None = None
+
+
 class RaftNode:
     """`folder` is that of the log: Kafka keeps quorum-state beside the segments of `__cluster_metadata-0`."""
 
-    def __init__(self, env: Env, folder: str, log: RaftLog, node_id: int, voters: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        env: Env,
+        folder: str,
+        log: RaftLog,
+        node_id: int,
+        voters: tuple[int, ...],
+        *,
+        company: Company | None = None,
+    ) -> None:
         self.log = log
         self.failure: BaseException | None = None
         self.on_flushed: list[Callable[[int], None]] = []
         self.on_committed: list[Callable[[int], None]] = []
         self.on_failed: list[Callable[[BaseException], None]] = []
+        self.on_leader: list[Callable[[int, int], None]] = []
+        """Who leads in which epoch; -1 while nobody is known to."""
         self._env = env
         self._folder = folder
         self._node_id = node_id
-        if voters != (node_id,):
-            raise ValueError(f"node {node_id} must be the only voter, but the voters are {voters}")
-        epochs = [EpochStart(log.last_epoch, 0)] if log.end_offset else []
-        view = LogView(ControlHistory(VoterSet.static(voters)), end_offset=log.end_offset, epochs=epochs)
+        self._peers = company.peers if company else None
+        self._snapshots = company.snapshots if company else None
+        self.on_snapshot: list[Callable[[OffsetAndEpoch, Contents], None]] = []
+        """One of the leader has taken the place of the log; what it holds is the state now."""
         stored = quorum_state.load(env.disk, folder)
-        self._quorum = Quorum(VoterNode(ReplicaKey(node_id)), "", view, stored, below=env.random.below)
+        if company is None:
+            if voters != (node_id,):
+                raise ValueError(f"node {node_id} must be the only voter, but the voters are {voters}")
+            epochs = [EpochStart(log.last_epoch, 0)] if log.end_offset else []
+            view = LogView(ControlHistory(VoterSet.static(voters)), end_offset=log.end_offset, epochs=epochs)
+            self._quorum = Quorum(VoterNode(ReplicaKey(node_id)), "", view, stored, below=env.random.below)
+        else:
+            self._quorum = Quorum(
+                company.me,
+                company.cluster_id,
+                _view_of(log, company.static_voters, company.snapshots),
+                stored,
+                below=env.random.below,
+                settings=company.settings,
+                bootstrap=company.bootstrap,
+                listener=company.listener,
+            )
+        self._timer: asyncio.TimerHandle | None = None
         self._flushed = 0
         self._is_flushing = False
         self._tasks = Tasks(self._fail)
@@ -70,10 +154,29 @@ class RaftNode:
         return self._quorum.high_watermark
 
     async def start(self) -> None:
-        """Becomes leader. When this returns, all that the log held and the LeaderChange record are committed."""
+        """A sole voter becomes leader: when this returns, all that the log held and the LeaderChange are committed."""
         leads_from = self.log.end_offset
         self._carry_out(self._quorum.start(self._now()))
-        await self.committed(leads_from)
+        if self._peers is None:
+            await self.committed(leads_from)
+        else:
+            self._flush()  # what a killed process left may be in the page cache only
+
+    def handle(self, request: Request) -> asyncio.Future[Response]:
+        """What another replica asks. The answer may take a while: a Fetch waits for records."""
+        answer: asyncio.Future[Response] = self._env.loop.create_future()
+        size: int | None = None
+        if isinstance(request, FetchSnapshotRequest) and self._snapshots is not None:
+            size = self._snapshots.size(request.snapshot)
+        self._carry_out(self._quorum.request(self._now(), answer, request, size))
+        return answer
+
+    def add_snapshot(self, id: OffsetAndEpoch, data: bytes) -> None:
+        """Of what is committed below an offset at which a batch begins. Blocks until it is durable."""
+        if self._snapshots is None or id.offset > self.high_watermark:
+            raise ValueError(f"a snapshot at {id.offset} is beyond the high watermark {self.high_watermark}")
+        self._snapshots.write(id, data)
+        self._quorum.snapshot_created(id)
 
     def append(self, batch: Buffer) -> int:
         """Puts one batch at the end of the log, gives its base offset and starts to make it durable.
@@ -92,10 +195,13 @@ class RaftNode:
         except OSError as error:
             self._fail(error)  # a log that failed once takes nothing more: better to say so than to lead in vain
             raise
+        self._flush()
+        return base_offset
+
+    def _flush(self) -> None:
         if not self._is_flushing:
             self._is_flushing = True
             self._tasks.start(self._flush_until_level(), "raft-flush")
-        return base_offset
 
     async def committed(self, offset: int) -> None:
         """Returns when the record at this offset is committed; raises what keeps it from ever being that."""
@@ -113,36 +219,51 @@ class RaftNode:
             if not done.done():
                 done.set_exception(NotLeaderError(f"offset {offset} was not committed: {error}"))
 
+        def led_by(leader_id: int, epoch: int) -> None:
+            if leader_id != self._node_id:
+                failed(NotLeaderError(f"node {leader_id} leads in epoch {epoch}"))
+
         self.on_committed.append(reached)
         self.on_failed.append(failed)
+        self.on_leader.append(led_by)
         try:
             await done
         finally:
             self.on_committed.remove(reached)
             self.on_failed.remove(failed)
+            self.on_leader.remove(led_by)
 
     async def stop(self) -> None:
-        """Makes durable what was appended, then appends nothing more."""
-        if self.is_leader and self.failure is None and self.log.end_offset > self._flushed:
-            await self.committed(self.log.end_offset - 1)
+        """Makes durable what was appended, then appends nothing more. A leader of others tells them that it goes."""
+        if self._peers is None:
+            if self.is_leader and self.failure is None and self.log.end_offset > self._flushed:
+                await self.committed(self.log.end_offset - 1)
+        elif self.failure is None:
+            self._carry_out(self._quorum.shut_down(self._now()))
+            await self._until_replaced()
         self._quorum.fail()
+        if self._timer is not None:
+            self._timer.cancel()
         await self._tasks.stop()
+
+    async def _until_replaced(self) -> None:
+        """Until somebody else leads, or for two elections if nobody does."""
+        patience = self._env.loop.time() + self._quorum.replica.settings.election_timeout_ms / 500
+        while not self._quorum.may_stop and self._env.loop.time() < patience:
+            await asyncio.sleep(0.01)
 
     def _now(self) -> int:
         return int(self._env.clock.elapsed() * 1000)
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         """Whoever is told of something may append at once, so nobody is told before all the rest is done."""
-        for effect in effects:
-            match effect:
-                case Persist(state):
-                    quorum_state.store(self._env.disk, self._folder, state)
-                case AppendControl(records=records):
-                    self._append(control_batch(records, self._env.clock.now_ms()))
-                case Committed() | LeaderChanged():
-                    self._news.append(effect)
-                case _:
-                    raise AssertionError(f"{effect} is not for a sole voter")
+        try:
+            for effect in effects:
+                self._do(effect)
+        except OSError as error:
+            self._fail(error)  # above all: nobody may hear of a vote that is not on disk
+            raise
+        self._set_timer()
         if self._is_telling:
             return
         self._is_telling = True
@@ -152,29 +273,133 @@ class RaftNode:
         finally:
             self._is_telling = False
 
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Persist(state):
+                quorum_state.store(self._env.disk, self._folder, state)
+            case AppendControl(records=records):
+                self._append(control_batch(records, self._env.clock.now_ms()))
+            case Append(batches):
+                self._append_fetched([batch.data for batch in batches])
+            case Truncate(end_offset):
+                _log.info("The metadata log is truncated to offset %d, where the leader's differs", end_offset)
+                self.log.truncate(end_offset)
+                self._flushed = min(self._flushed, end_offset)
+            case Send(to, correlation_id, request):
+                self._tasks.start(self._ask(to, correlation_id, request), "raft-request")
+            case Reply(token, response):
+                assert isinstance(token, asyncio.Future)
+                if not token.done():
+                    token.set_result(self._with_records(response))
+            case Committed() | LeaderChanged():
+                self._news.append(effect)
+            case StoreSnapshotChunk(snapshot, position, data):
+                self._store.write_chunk(snapshot, position, data)
+            case DropDownload(snapshot):
+                self._store.drop_part(snapshot)
+            case InstallSnapshot(snapshot):
+                self._tasks.start(self._install(snapshot), "raft-snapshot")
+
+    @property
+    def _store(self) -> SnapshotStore:
+        if self._snapshots is None:
+            raise OttlaError("the leader offers a snapshot of the metadata, and there is no place for one")
+        return self._snapshots
+
+    async def _install(self, id: OffsetAndEpoch) -> None:
+        """A crash after `finish` is made good by the next start: a log that ends before its snapshot is dropped."""
+        try:
+            contents = await self._env.executor.blocking(self._store.finish, id)
+        except OttlaError as error:
+            _log.warning("%s", error)
+            self._carry_out(self._quorum.snapshot_failed(self._now()))
+            return
+        self.log.restart_at(id.offset)
+        self._flushed = id.offset
+        for listener in list(self.on_snapshot):
+            listener(id, contents)
+        self._carry_out(self._quorum.snapshot_installed(self._now(), id, contents.kraft_version, contents.voters))
+
     def _tell(self, news: Committed | LeaderChanged) -> None:
         match news:
             case Committed(high_watermark):
                 for listener in list(self.on_committed):
                     listener(high_watermark)
-            case LeaderChanged(leader_id, epoch) if leader_id == self._node_id:
-                _log.info("Node %d leads the metadata quorum in epoch %d", self._node_id, epoch)
+            case LeaderChanged(leader_id, epoch):
+                if leader_id >= 0:
+                    _log.info("Node %d leads the metadata quorum in epoch %d", leader_id, epoch)
+                for hears in list(self.on_leader):
+                    hears(leader_id, epoch)
+
+    def _append_fetched(self, batches: Iterable[Buffer]) -> None:
+        for batch in batches:
+            self.log.append_as_is(batch)
+        self._flush()
+
+    def _with_records(self, response: Response) -> Response:
+        if isinstance(response, FetchSnapshotResponse) and response.snapshot is not None:
+            chunk = self._store.read_chunk(response.snapshot, response.position, response.max_bytes)
+            return replace(response, data=chunk)
+        if not isinstance(response, FetchResponse) or response.read_from is None:
+            return response
+        found = self.log.read(response.read_from, response.max_bytes)
+        return replace(response, batches=tuple(batch_of(batch) for batch in found))
+
+    async def _ask(self, to: Destination, correlation_id: int, request: Request) -> None:
+        assert self._peers is not None
+        response = await self._peers.ask(to, request)
+        self._carry_out(self._quorum.response(self._now(), to, correlation_id, response))
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._quorum.deadline < FAR:
+            wait = max(self._quorum.deadline - self._now(), 0) / 1000
+            self._timer = self._env.loop.call_later(wait, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._carry_out(self._quorum.tick(self._now()))
 
     async def _flush_until_level(self) -> None:
         try:
-            while self._flushed < self.log.end_offset and self.is_leader:
+            while self._flushed < self.log.end_offset and self.failure is None:
                 generation = self._quorum.log_generation
-                self._flushed = await self.log.flush()
-                for listener in list(self.on_flushed):
-                    listener(self._flushed)
-                self._carry_out(self._quorum.flushed(self._now(), self._flushed, generation))
+                flushed = await self.log.flush()
+                if generation == self._quorum.log_generation:
+                    self._flushed = flushed
+                    for listener in list(self.on_flushed):
+                        listener(flushed)
+                self._carry_out(self._quorum.flushed(self._now(), flushed, generation))
         finally:
             self._is_flushing = False
 
     def _fail(self, error: BaseException) -> None:
         """After a failed fsync nobody knows what the disk has (the kernel may have dropped the pages): never go on."""
+        if self.failure is not None:
+            return
         self.failure = error
         self._quorum.fail()
         _log.error("The metadata log cannot be written, this node no longer leads: %s", error, exc_info=error)
         for listener in list(self.on_failed):
             listener(error)
+
+
+def _view_of(log: RaftLog, static_voters: VoterSet, snapshots: SnapshotStore | None) -> LogView:
+    """What the quorum must know of a log, with the voters that its control records name. Nothing counts as durable."""
+    controls = ControlHistory(static_voters)
+    latest = snapshots.latest if snapshots else None
+    if snapshots is not None and latest is not None:
+        if latest.offset > log.end_offset:
+            log.restart_at(latest.offset)
+        contents = snapshots.read(latest)
+        controls.restart(latest.offset - 1, contents.kraft_version, contents.voters)
+    view = LogView(controls, log.start_offset, log.end_offset, log.start_offset)
+    view.epochs = log.epoch_starts
+    view.snapshots = list(snapshots.ids) if snapshots else []
+    for data in log.read_from(max(log.start_offset, latest.offset if latest else 0)):
+        if parse_header(data).is_control:
+            for offset, record in batch_of(data).controls:
+                view.controls.note(offset, record)
+    return view

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from ottla.model.errors import ErrorCode
 from ottla.raft import elections, membership, replication
 from ottla.raft.connections import FAR
-from ottla.raft.effects import Effect, Reply, Send
+from ottla.raft.effects import Effect, LeaderChanged, Persist, Reply, Send
 from ottla.raft.leadership import Leadership
 from ottla.raft.log_view import LogView, OffsetAndEpoch
 from ottla.raft.messages import (
@@ -168,6 +168,9 @@ class Quorum:
         replica = self.replica
         if replica.has_failed or not replica.connections.expects(source.id, correlation_id):
             return []
+        if response is None and isinstance(replica.state, Candidate):
+            replica.state.tally.cannot_reach(source.id)
+            replica.count_votes(now)
         is_fine = response is not None and self._take(now, source.id, response)
         replica.connections.answered(source.id, correlation_id, is_fine, now)
         return self._settle(now)
@@ -211,13 +214,11 @@ class Quorum:
 
     def appended(self, now: int, end_offset: int) -> list[Effect]:
         """Waiting followers get it at once: they may sync it while the leader does."""
-        replica = self.replica
-        if not self.is_leader:
+        replica, state = self.replica, self.replica.state
+        if not isinstance(state, Leadership):
             raise ValueError(f"node {replica.me.id} appended up to {end_offset} while it was {replica.role.value}")
-        before = replica.log.end_offset
         replica.log.append(end_offset, replica.epoch)
-        replication.answer_parked(replica, now, before)
-        return self._settle(now)
+        return self._settle(now) if state.parked else []
 
     def flushed(self, now: int, end_offset: int, generation: int) -> list[Effect]:
         """`generation` is the `log_generation` when the sync began: what was truncated since may have been in it."""
@@ -229,6 +230,9 @@ class Quorum:
         if isinstance(replica.state, Leadership):
             replica.state.own.end_offset = replica.log.durable_offset
             replication.note_progress(replica, now)
+            if replica.is_only_voter and not replica.state.parked and replica.state.change is None:
+                out, replica.out = replica.out, []
+                return out  # nothing else can be due: one that is alone waits for nobody
         return self._settle(now)
 
     def snapshot_created(self, snapshot: OffsetAndEpoch) -> None:
@@ -295,7 +299,7 @@ class Quorum:
             if replica.state is before:
                 break
         out, replica.out = replica.out, []
-        return out
+        return _without_needless_syncs(out)
 
     def _poll(self, now: int) -> int:
         """Sends what is due and gives the time of the next thing that is."""
@@ -319,6 +323,7 @@ class Quorum:
             replica.resign(now)
             return now
         membership.expire_change(replica, now)
+        replication.answer_parked(replica, now, replica.log.end_offset - 1)
         replication.expire_parked(replica, now)
         leadership.forget_silent_observers(now)
         if now >= leadership.begin_epoch_at:
@@ -487,6 +492,24 @@ class Quorum:
         if connections.is_ready(to.id, now):
             self.replica.out.append(Send(to, connections.sent(to.id, now), request))
         return connections.ready_at(to.id, now)
+
+
+def _without_needless_syncs(effects: list[Effect]) -> list[Effect]:
+    """A state that is replaced before anyone could have seen it, or a log depend on it, need not be persisted."""
+    if sum(isinstance(effect, Persist) for effect in effects) < 2:
+        return effects
+    kept: list[Effect] = []
+    is_replaced = False
+    for effect in reversed(effects):
+        if isinstance(effect, Persist):
+            if not is_replaced:
+                kept.append(effect)
+            is_replaced = True
+            continue
+        if not isinstance(effect, LeaderChanged):
+            is_replaced = False
+        kept.append(effect)
+    return kept[::-1]
 
 
 def refusal(request: Request, error: ErrorCode, leader: Leader) -> Response:

@@ -148,6 +148,11 @@ class Replica:
         timeout = self.settings.election_timeout_ms
         return now + timeout + (self.below(timeout) if timeout else 0)
 
+    def _first_election(self, now: int) -> int:
+        """After a start there may be no leader at all. A pre-vote disturbs nobody, so it need not wait for long."""
+        timeout = self.settings.election_timeout_ms
+        return now + timeout // 20 + (self.below(max(timeout // 5, 1)))
+
     # -- from one role to the next
 
     def initialise(self, now: int) -> None:
@@ -156,7 +161,7 @@ class Replica:
         self.epoch, self.voted = stored.epoch, stored.voted
         if stored.epoch < self.log.last_epoch:  # the file was lost or restored: the log knows of its epochs too
             self.epoch, self.voted = self.log.last_epoch, None
-            self.state = Unattached(self.election_timeout(now))
+            self.state = Unattached(self._first_election(now))
         elif stored.leader_id == self.me.id:
             self.leader_id, self.leader_endpoints = self.me.id, self.node.endpoints
             self.state = Resigned(self.election_timeout(now))
@@ -168,9 +173,9 @@ class Replica:
             if self.leader_endpoints:
                 self.state = self._new_follower(now)
             else:
-                self.state = Unattached(self.election_timeout(now))
+                self.state = Unattached(self._first_election(now))
         else:
-            self.state = Unattached(self.election_timeout(now))
+            self.state = Unattached(self._first_election(now))
         if not self.may_stand and isinstance(self.state, Unattached):
             self.state.election_at = FAR
         self._persist()
@@ -216,9 +221,10 @@ class Replica:
                 self.give_up_election(now)
             case Candidate(tally) if tally.is_won:
                 self._become_leader(now, tally.granting)
-            case Candidate(tally) as candidate if tally.is_lost and not candidate.is_backing_off:
-                # Two candidates of one epoch have each other's no. Waiting for the election timeouts would leave the
-                # quorum without a leader for a second or two, so each tries again after a short random while.
+            case Candidate(tally) as candidate if tally.is_hopeless and not candidate.is_backing_off:
+                # Two candidates of one epoch have each other's no, and the third may be dead. Waiting for the election
+                # timeouts would leave the quorum without a leader for a second or two, so each tries again after a
+                # short random while.
                 self._elections_lost += 1
                 slots = 2 << min(self._elections_lost - 1, 10)
                 backoff = min(50 * self.below(slots), self.settings.election_backoff_max_ms)

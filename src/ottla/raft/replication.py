@@ -114,7 +114,7 @@ def on_fetch_snapshot(
     assert isinstance(replica.state, Leadership)
     if request.replica.id != replica.me.id:
         replica.state.heard_of(request.replica, now)
-    answer = FetchSnapshotResponse(replica.leader, request.snapshot, size, request.position)
+    answer = FetchSnapshotResponse(replica.leader, request.snapshot, size, request.position, request.max_bytes)
     replica.out.append(Reply(token, answer))
 
 

@@ -1,4 +1,4 @@
-"""How patient a quorum is: the configs controller.quorum.*, with Kafka's defaults."""
+"""How patient a quorum is, with the defaults of Kafka's configs for it."""
 
 from dataclasses import dataclass
 

@@ -66,7 +66,7 @@ class VoterSet:
 
     @classmethod
     def static(cls, ids: Iterable[int], endpoints: Mapping[int, Endpoint] | None = None) -> VoterSet:
-        """The voters of controller.quorum.voters, whose directories nobody knows."""
+        """Voters that are configured, whose directories nobody knows."""
         known = endpoints or {}
         return cls.of(VoterNode(ReplicaKey(i), (known[i],) if i in known else ()) for i in ids)
 

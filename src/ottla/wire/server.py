@@ -31,6 +31,7 @@ JOIN_BYTES: Final = 16 * 1024  # up to here copying is cheaper than another buff
 MAX_OVERLAPPING: Final = 1024
 MAX_UNSENT_BYTES: Final = 64 * 1024  # of small answers, before they are handed to the transport
 MAX_HELD_BYTES: Final = 512 * 1024  # of answers that wait for one before them
+MAX_ASIDE_BYTES: Final = 4 * 1024  # what a connection may keep that came when there was no time for it
 STALL_SECONDS: Final = 30.0
 STALL_SHARE: Final = 0.1  # of a request must come in that time: a drip of bytes is a stall too
 _LOOK_AT_CLOCK: Final = 16  # requests
@@ -44,6 +45,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.pool = settings.pool
         self.host = self.peer = "?"
         self.software = ("unknown", "unknown")  # name and version, as the client tells them (KIP-511)
+        self.ended = ""  # once it has: closed, reset, or by broker
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
         self._settings = settings
         self._transport: asyncio.Transport | None = None
@@ -93,6 +95,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._settings.opened[self.listener] = self._settings.opened.get(self.listener, 0) + 1
 
     def connection_lost(self, error: Exception | None) -> None:
+        self.ended = "by broker" if self._transport is None else "closed" if error is None else "reset"
         self._transport = self._closing = None
         self._settings.connections.pop(self, None)
         for listener in self._settings.on_lost:
@@ -130,7 +133,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         end = len(self._prefix) + nbytes
         self._prefix = b""
         data = self._settings.scratch_view[:end]
-        if self._settings.turn.is_spent():
+        if end <= MAX_ASIDE_BYTES and self._settings.turn.is_spent():
             self._aside = bytes(data)
             self._postpone()
         else:

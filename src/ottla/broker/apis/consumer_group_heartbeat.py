@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ottla.broker.context import Api, Context, Waiting
-from ottla.broker.group_requests import client_of, code_of, milliseconds, serves_consumer_groups, submit
+from ottla.broker.group_requests import client_of, code_of, heard, milliseconds, serves_consumer_groups, submit
 from ottla.coordinator.group.consumer.members import AWAY, JOINING, LEFT
 from ottla.coordinator.group.consumer.requests import NOT_SAID, HeartbeatAnswer, HeartbeatRequest
 from ottla.coordinator.group.machine import assignors_of
@@ -36,6 +36,8 @@ def handle(context: Context, request: Any) -> Any:
         return _refuse(context, error.code, error.message)
     heartbeat = _read(context, request)
     told = submit(context, heartbeat.group_id, lambda machine: machine.consumer.heartbeat(heartbeat))
+    if heartbeat.epoch >= 0:
+        heard(context, heartbeat.group_id, heartbeat.member_id)
     return Waiting(told, lambda told: _respond(context, told))
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ottla.broker.context import Api, Context, Waiting
-from ottla.broker.group_requests import code_of, submit
+from ottla.broker.group_requests import code_of, heard, submit
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Resource
 
@@ -29,6 +29,7 @@ def handle(context: Context, request: Any) -> Any:
         group_id,
         lambda machine: machine.members.heartbeat(group_id, request.member_id, instance_id, request.generation_id),
     )
+    heard(context, group_id, request.member_id)
     return Waiting(told, lambda told: _respond(context, _code(told)))
 
 

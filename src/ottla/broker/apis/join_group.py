@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ottla.broker.context import Api, Context, Waiting
-from ottla.broker.group_requests import answer_of, ask, client_of, milliseconds
+from ottla.broker.group_requests import answer_of, ask, client_of, heard, milliseconds
 from ottla.coordinator.group.classic.requests import JoinAnswer, JoinRequest, Protocol
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Resource
@@ -52,7 +52,15 @@ def handle(context: Context, request: Any) -> Any:
     told: asyncio.Future[JoinAnswer] = ask(
         context, join.group_id, lambda machine, answer: machine.members.join(join, answer)
     )
-    return Waiting(told, lambda told: _respond(context, answer_of(told, JoinAnswer)))
+    if join.member_id:
+        heard(context, join.group_id, join.member_id)
+    return Waiting(told, lambda told: _answer(context, join.group_id, answer_of(told, JoinAnswer)))
+
+
+def _answer(context: Context, group_id: str, answer: JoinAnswer) -> Any:
+    if answer.error is ErrorCode.none:  # one who comes for the first time has its id only now
+        heard(context, group_id, answer.member_id)
+    return _respond(context, answer)
 
 
 def _respond(context: Context, answer: JoinAnswer) -> Any:

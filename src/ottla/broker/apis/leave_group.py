@@ -28,6 +28,8 @@ def handle(context: Context, request: Any) -> Any:
         return _refuse(context, ErrorCode.invalid_group_id)
     leaving = _leaving(context, request)
     told = submit(context, group_id, lambda machine: machine.members.leave(group_id, leaving))
+    for one in leaving:
+        context.node.groups.history.left(group_id, one.member_id, context.connection)
     return Waiting(told, lambda told: _answer(context, leaving, told))
 
 

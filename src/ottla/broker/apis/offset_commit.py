@@ -87,6 +87,8 @@ def _commit(
     def finish(result: ErrorCode | list[ErrorCode]) -> bytes:
         codes = [result] * len(commits) if isinstance(result, ErrorCode) else result
         answer.add_committed(places, codes)
+        if member.id and not isinstance(result, ErrorCode):
+            context.node.groups.history.committed(member.group, member.id, context.connection)
         return answer.frame()
 
     try:

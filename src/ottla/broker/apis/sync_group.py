@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ottla.broker.context import Api, Context, Waiting
-from ottla.broker.group_requests import answer_of, ask
+from ottla.broker.group_requests import answer_of, ask, heard
 from ottla.coordinator.group.classic.requests import SyncAnswer, SyncRequest
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Resource
@@ -40,6 +40,7 @@ def handle(context: Context, request: Any) -> Any:
     told: asyncio.Future[SyncAnswer] = ask(
         context, sync.group_id, lambda machine, answer: machine.members.sync(sync, answer)
     )
+    heard(context, sync.group_id, sync.member_id)
     return Waiting(told, lambda told: _respond(context, answer_of(told, SyncAnswer)))
 
 

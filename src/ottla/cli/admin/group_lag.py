@@ -47,9 +47,10 @@ def total_lag(positions: Iterable[Position]) -> int | None:
     return sum(known) if known else None
 
 
-async def progress(session: Session, group_ids: Sequence[str]) -> list[Progress]:
+async def progress(session: Session, group_ids: Sequence[str], *, leave_out_missing: bool = False) -> list[Progress]:
     """In the order of the ids; OttlaError if a group is not there."""
-    groups = await described(session, group_ids)
+    groups = await described(session, group_ids, leave_out_missing=leave_out_missing)
+    group_ids = list(groups)
     commits: dict[str, dict[TopicPartition, Committed]] = {}
     for at in range(0, len(group_ids), _AT_ONCE):
         part = group_ids[at : at + _AT_ONCE]

@@ -185,9 +185,11 @@ async def describe(session: Session, group_ids: Sequence[str]) -> dict[str, Grou
     return {group_id: found[group_id] for group_id in group_ids}
 
 
-async def described(session: Session, group_ids: Sequence[str]) -> dict[str, Group]:
-    """Like `describe`; OttlaError for a group that is not there."""
+async def described(session: Session, group_ids: Sequence[str], *, leave_out_missing: bool = False) -> dict[str, Group]:
+    """Like `describe`; OttlaError for a group that is not there, unless it may have gone since it was listed."""
     found = await describe(session, group_ids)
+    if leave_out_missing:
+        return {group_id: group for group_id, group in found.items() if group.exists}
     for group in found.values():
         if not group.exists:
             raise OttlaError(await no_such_group(session, group.id))

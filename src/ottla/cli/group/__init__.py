@@ -13,6 +13,7 @@ COMMANDS: Final = {
     "describe": ("ottla.cli.group.describe", "Show offsets and lag of groups by partition, or their states."),
     "members": ("ottla.cli.group.members", "Show who is in groups, and which partitions each has."),
     "lag": ("ottla.cli.group.lag", "Sum up how far groups are behind, for people and scripts."),
+    "why": ("ottla.cli.group.why", "Say why a group rebalanced, who caused it, and what to do."),
     "watch": ("ottla.cli.group.watch", "Watch groups live: lag, rate, and when they will have caught up."),
     "reset": ("ottla.cli.group.reset", "Set the offsets of groups to a beginning, an end, a time or a number."),
     "seek": ("ottla.cli.group.seek", "Set a group's offset in one topic, at once."),
@@ -22,4 +23,4 @@ COMMANDS: Final = {
 
 @click.command(cls=LazyGroup, commands=COMMANDS)
 def command() -> None:
-    """List, describe, watch, reset and delete consumer groups."""
+    """List, describe, watch, explain, reset and delete consumer groups."""

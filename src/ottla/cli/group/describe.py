@@ -56,7 +56,7 @@ def command(groups: tuple[str, ...], every: bool, state: bool, output: str | Non
 async def _offsets(there: Session, groups: tuple[str, ...], output: str | None) -> None:
     from ottla.cli.admin.group_lag import progress
 
-    found = await progress(there, await chosen(there, groups))
+    found = await progress(there, await chosen(there, groups), leave_out_missing=not groups)
     described = [_told(each) for each in found]
     if output in ("json", "yaml"):
         print_value(output, described)
@@ -115,7 +115,7 @@ def remark(progress: Progress) -> None:
 async def _states(there: Session, groups: tuple[str, ...], output: str | None) -> None:
     from ottla.cli.admin.groups import described
 
-    found = await described(there, await chosen(there, groups))
+    found = await described(there, await chosen(there, groups), leave_out_missing=not groups)
     rows = [_state(there, group) for group in found.values()]
     if rows or output is not None:
         print_rows(output, STATE, rows)

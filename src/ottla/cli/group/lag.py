@@ -50,7 +50,7 @@ def command(
     from ottla.cli.admin.group_lag import progress
 
     async def ask(there: session.Session) -> list[Progress]:
-        found = await progress(there, await chosen(there, groups))
+        found = await progress(there, await chosen(there, groups), leave_out_missing=not groups)
         return [each._replace(positions=_of(each.positions, topics)) for each in found]
 
     found = session.run(cluster, ask)

@@ -34,7 +34,7 @@ def command(groups: tuple[str, ...], every: bool, verbose: bool, output: str | N
     check(groups, every)
 
     async def ask(there: session.Session) -> list[Group]:
-        return list((await described(there, await chosen(there, groups))).values())
+        return list((await described(there, await chosen(there, groups), leave_out_missing=not groups)).values())
 
     found = session.run(cluster, ask)
     if output in ("json", "yaml"):

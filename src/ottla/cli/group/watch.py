@@ -25,6 +25,7 @@ GROUPS: Final = ("GROUP", "STATE", "MEMBERS", "LAG", "READ/S", "WRITTEN/S", "CAU
 PARTITIONS: Final = (
     "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "READ/S", "WRITTEN/S", "CLIENT-ID", "HOST",
 )  # fmt: skip
+_SHORTEST_NAME: Final = 12
 _HOME, _REST_OF_LINE, _REST_OF_SCREEN, _CLEAR = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
@@ -97,7 +98,7 @@ class _Watch:
         from ottla.cli.admin.group_lag import Progress, progress
 
         async def ask(there: session.Session) -> list[Progress]:
-            return await progress(there, await chosen(there, self._groups))
+            return await progress(there, await chosen(there, self._groups), leave_out_missing=not self._groups)
 
         found = session.run(self._cluster, ask)
         now = time.monotonic()
@@ -105,7 +106,8 @@ class _Watch:
 
     def _show(self, figures: Sequence[Figures]) -> None:
         if self._draws:
-            self._draw(view(figures, f", every {self._interval:g} s; Ctrl-C ends."))
+            columns = shutil.get_terminal_size().columns
+            self._draw(view(figures, f", every {self._interval:g} s; Ctrl-C ends.", columns))
         elif self._output == "table":
             click.echo("\n".join((*view(figures, ""), "")))
         else:
@@ -140,19 +142,26 @@ class _Watch:
         sys.stdout.flush()
 
 
-def view(figures: Sequence[Figures], more: str) -> list[str]:
-    """The lines of a screen."""
+def view(figures: Sequence[Figures], more: str, columns: int | None = None) -> list[str]:
+    """The lines of a screen; where it is too narrow, names are shortened before numbers are cut off."""
     lines = [f"{time.strftime('%H:%M:%S')}{more}", ""]
     if not figures:
         return [*lines, "There are no groups."]
-    lines += _table(GROUPS, [_group_cells(each) for each in figures])
+    lines += _table(GROUPS, [_group_cells(each) for each in figures], columns)
     if len(figures) == 1:
-        lines += ["", *_table(PARTITIONS, _partition_cells(figures[0]))]
+        lines += ["", *_table(PARTITIONS, _partition_cells(figures[0]), columns)]
     return lines
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return aligned([header, *([one_line(text) for text in row] for row in rows)])
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[str]:
+    cells = [header, *([one_line(text) for text in row] for row in rows)]
+    lines = aligned(cells)
+    excess = 0 if columns is None else max(map(len, lines)) - columns
+    if excess <= 0:
+        return lines
+    widest = max(_SHORTEST_NAME, max(len(row[0]) for row in cells) - excess)
+    short = [row[0] if len(row[0]) <= widest else f"{row[0][: widest - 1]}…" for row in cells]
+    return aligned([(name, *row[1:]) for name, row in zip(short, cells, strict=True)])
 
 
 def _group_cells(figures: Figures) -> tuple[str, ...]:

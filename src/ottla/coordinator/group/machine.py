@@ -29,11 +29,11 @@ from ottla.env.ports import Env
 from ottla.metadata.image import MetadataImage
 from ottla.model import ids
 from ottla.model.config import BrokerConfig
+from ottla.model.config.tables.coordinators import ASSIGNOR_CLASSES
 from ottla.model.errors import ErrorCode
 
 _TYPE: Final = Struct(">h")
 _MINUTE_MS: Final = 60_000
-_KAFKAS: Final = "org.apache.kafka.coordinator.group.assignor."
 
 
 class GroupMachine:
@@ -137,7 +137,7 @@ def _migration_rules(config: BrokerConfig) -> Rules:
 
 
 def assignors_of(config: BrokerConfig) -> tuple[str, ...]:
-    """By their names; Kafka's two may also be given by the names of their classes. Others cannot be had here."""
-    by_class = {f"{_KAFKAS}{name.title()}Assignor": name for name in ASSIGNORS}
-    names = [by_class.get(name, name) for name in cast(Sequence[str], config.get("group.consumer.assignors"))]
-    return tuple(name for name in names if name in ASSIGNORS) or tuple(ASSIGNORS)
+    """By their names; they may be given by the names of Kafka's classes."""
+    by_class = {f"{ASSIGNOR_CLASSES}.{name.title()}Assignor": name for name in ASSIGNORS}
+    names = cast(Sequence[str], config.get("group.consumer.assignors"))
+    return tuple(by_class.get(name, name) for name in names)

@@ -203,14 +203,18 @@ class Crowd:
             return
         machine = self.world.machine
         self._check_owners(machine)
+        self._looks += 1
+        if self._looks % 5 == 0:
+            self._check_offsets(machine)
+        if self._looks % 250 == 0 and self.world.is_settled:
+            self.check_log()
+
+    def _check_offsets(self, machine: GroupMachine) -> None:
         stored = {
             place: [attempt.number for attempt in attempts if attempt.fate is Fate.STORED]
             for place, attempts in self.attempts.items()
         }
         assert self._offsets(machine) == {place: numbers[-1] for place, numbers in stored.items() if numbers}
-        self._looks += 1
-        if self._looks % 40 == 0 and self.world.is_settled:
-            self.check_log()
 
     def _check_owners(self, machine: GroupMachine) -> None:
         members = self._members_of(machine)
@@ -262,6 +266,7 @@ class Crowd:
         if up:
             has_consumers = any(isinstance(client, Consumer) for client in up)
             assert (machine.consumer.get(GROUP) is not None) == has_consumers
+        self._check_offsets(machine)
         self.check_log()
 
 

@@ -164,7 +164,7 @@ class World:
     def store(self) -> None:
         if self.shard is None:
             return
-        if not self.calm and self._unstored and self.random.random() < 0.03:
+        if not self.calm and self._unstored and self.random.random() < 0.06:
             self._fail()
             return
         self.log += self._unstored

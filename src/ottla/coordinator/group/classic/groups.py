@@ -12,7 +12,7 @@ from ottla.coordinator.group.classic.rebalance import Rebalance
 from ottla.coordinator.group.classic.records import group_of, read_group, tombstone
 from ottla.coordinator.group.classic.requests import DescribedGroup, JoinAnswer, ListedGroup, SyncAnswer
 from ottla.coordinator.group.classic.sync import Sync
-from ottla.coordinator.group.events import Cause, GroupLoaded, MemberFenced
+from ottla.coordinator.group.events import Cause, GroupDeleted, GroupLoaded, MemberFenced
 from ottla.coordinator.group.neighbours import Neighbours
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.timeline import Timeline
@@ -171,12 +171,15 @@ class ClassicGroups:
 
     def deletion(self, group_id: str) -> StoredRecord:
         """Of a group that may be deleted, after its offsets."""
+        group = self._core.groups.get(group_id)
+        if group is not None:
+            self._core.note(GroupDeleted, group)
         return tombstone(group_id)
 
     def deletion_if_empty(self, group_id: str) -> list[StoredRecord]:
         """When its last offset has expired."""
         group = self._core.groups.get(group_id)
-        return [tombstone(group_id)] if group is not None and group.is_empty else []
+        return [self.deletion(group_id)] if group is not None and group.is_empty else []
 
     # -- for those who look
 

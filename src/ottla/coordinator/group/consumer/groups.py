@@ -83,7 +83,7 @@ class ConsumerGroups:
             self._core.hashes.forget(changed)
             names = frozenset(changed)
             for _, group in self._core.groups.items():
-                if not names.isdisjoint(group.counts.topics):
+                if not group.counts.topics.keys().isdisjoint(names):  # walks over the smaller one
                     group.look_at_metadata_soon()
 
     def replay(self, record: StoredRecord, kind: int) -> None:

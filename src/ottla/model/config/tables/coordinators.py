@@ -60,11 +60,15 @@ def _sessions(kind: str) -> tuple[ConfigDef, ...]:
     )  # fmt: skip
 
 
+ASSIGNOR_CLASSES: Final = "org.apache.kafka.coordinator.group.assignor"
+
 CONSUMER_GROUPS: Final = (
     *_sessions("consumer"),
     ConfigDef("group.consumer.max.size", INT, MAX_INT, "The most members of a consumer group.", at_least(1)),
-    ConfigDef("group.consumer.assignors", LIST, ("uniform", "range"), "The assignors; the first is the default.",
-              ENTRIES),
+    ConfigDef("group.consumer.assignors", LIST, ("uniform", "range"),
+              "The assignors; the first is the default. Kafka's classes stand for those of the same name.",
+              list_of("uniform", "range", *(f"{ASSIGNOR_CLASSES}.{name}Assignor" for name in ("Uniform", "Range")),
+                      empty=False)),
     ConfigDef("group.consumer.migration.policy", STRING, "bidirectional",
               "Whether groups may change between the classic and the consumer protocol while they run.",
               one_of("disabled", "downgrade", "upgrade", "bidirectional", ignore_case=True)),

@@ -1,0 +1,1 @@
+"""What a group's coordinator remembers, and what can be concluded from it."""

@@ -1,0 +1,265 @@
+"""Why members are gone, concluded from what was seen of them.
+
+Brokers never see poll(), and many clients give no reason when they leave. What is seen: whether a member said goodbye,
+what its connection did, when it was last heard and last committed, and who came afterwards by the same connection.
+
+| goodbye | connection | then | verdict |
+|---|---|---|---|
+| with a reason | | | what it says |
+| yes | closed at once | | it was closed |
+| yes | stays | no commits for long, it has been in for that long; may come back by it | poll interval, probably |
+| yes | stays | it had just committed, or just joined | unsubscribed, probably |
+| no, session ran out | had been closed | | it died |
+| no, session ran out | stays | comes back by it, or speaks under its old id | it was paused |
+| no, session ran out | stays | | paused or cut off, probably |
+| no, it did not join again in time | stays, with heartbeats | | poll interval, probably |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from ottla.coordinator.group.history.entries import DEPARTURES, Change, End, Entry, Evidence, Incident, Rebalance, What
+from ottla.coordinator.group.history.likeness import is_alike
+from ottla.coordinator.group.history.words import clock, seconds
+
+CLOSED_SOON_MS: Final = 2000
+"""A client that closes ends its connection as soon as it has left."""
+SUCCESSOR_WITHIN_MS: Final = 10 * 60_000
+SURGE_MS: Final = 30_000
+"""How long before an old one is closed its successor may have come, where that one is started first."""
+_REASONS: Final = (("poll timeout", "poll_interval"), ("being closed", "closed"), ("unsubscribed", "unsubscribed"))
+"""What Apache Kafka's own client says (KIP-800), and what it means."""
+
+
+class Verdict(Enum):
+    CLOSED = "closed"
+    UNSUBSCRIBED = "unsubscribed"
+    POLL_INTERVAL = "poll interval"
+    LEFT = "left"
+    REMOVED = "removed"
+    DIED = "died"
+    PAUSED = "paused"
+    STATIC_TOO_LATE = "static too late"
+    UNHEARD = "unheard"
+
+
+@dataclass(slots=True)
+class Departure:
+    change: Change
+    entry: Rebalance
+    verdict: Verdict
+    is_certain: bool = True
+    clues: list[str] = field(default_factory=list)
+    returned: Change | None = None
+    """The same process joined again."""
+    successor: Change | None = None
+    """Another one like it joined, as after a restart."""
+    pause_ms: int | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        return self.change.evidence or Evidence()
+
+
+def departures(entries: Sequence[Entry]) -> list[Departure]:
+    """In the order of their happening."""
+    joins = sorted(_joins(entries), key=lambda join: join.at)
+    taken: set[int] = set()
+    found = [_judged(change, entry, joins, taken) for change, entry in _gone(entries)]
+    for departure in found:
+        if departure.returned is None and departure.verdict in _MAY_BE_SUCCEEDED:
+            departure.successor = _successor(departure, joins, taken)
+    return found
+
+
+_MAY_BE_SUCCEEDED: Final = frozenset(
+    {Verdict.CLOSED, Verdict.DIED, Verdict.LEFT, Verdict.STATIC_TOO_LATE, Verdict.UNHEARD, Verdict.PAUSED}
+)
+
+
+def _gone(entries: Sequence[Entry]) -> list[tuple[Change, Rebalance]]:
+    found = [
+        (change, entry)
+        for entry in entries
+        if isinstance(entry, Rebalance)
+        for change in entry.changes
+        if change.what in DEPARTURES
+    ]
+    return sorted(found, key=lambda each: each[0].at)
+
+
+def _joins(entries: Sequence[Entry]) -> list[Change]:
+    changes = [
+        change
+        for entry in entries
+        for change in ([entry.change] if isinstance(entry, Incident) else entry.changes)
+        if change.what in (What.JOINED, What.STATIC_REPLACED)
+    ]
+    return changes
+
+
+def _judged(change: Change, entry: Rebalance, joins: Sequence[Change], taken: set[int]) -> Departure:
+    departure = Departure(change, entry, Verdict.LEFT)
+    departure.returned = _return(change, joins)
+    if departure.returned is not None:
+        taken.add(id(departure.returned))
+    if change.what is What.LEFT:
+        _judge_left(departure)
+    elif change.what is What.REMOVED:
+        departure.verdict = Verdict.REMOVED
+        departure.clues.append("somebody else said that it leaves, not the member itself")
+    elif change.what is What.EXPIRED:
+        _judge_expired(departure)
+    else:
+        _judge_missed(departure)
+    return departure
+
+
+def _return(change: Change, joins: Sequence[Change]) -> Change | None:
+    """The first join after it by the same connection, or under the same id, which consumers keep for life."""
+    peer = change.evidence.peer if change.evidence is not None else None
+    who = change.who
+    for join in joins:
+        if join.at < change.at or join.who is None:
+            continue
+        if (peer is not None and join.peer == peer) or (who is not None and join.who.id == who.id):
+            return join
+    return None
+
+
+def _successor(departure: Departure, joins: Sequence[Change], taken: set[int]) -> Change | None:
+    """One like it that joined after it had ended, which may be before the group knew; or just before it was closed."""
+    change, seen = departure.change, departure.evidence
+    ended = min(change.at, seen.closed) if seen.closed is not None else change.at
+    afterwards = [join for join in joins if 0 <= join.at - ended <= SUCCESSOR_WITHIN_MS]
+    before = [join for join in joins if 0 < ended - join.at <= SURGE_MS and join.at - (seen.joined or 0) > SURGE_MS]
+    candidates = before + afterwards if departure.verdict is Verdict.CLOSED else afterwards
+    for join in candidates:
+        if id(join) in taken or join.what is not What.JOINED or change.who is None or join.who is None:
+            continue
+        if join.who.id != change.who.id and is_alike(change.who, join.who):
+            taken.add(id(join))
+            return join
+    return None
+
+
+# -- it said goodbye
+
+
+def _judge_left(departure: Departure) -> None:
+    change, seen = departure.change, departure.evidence
+    if change.reason:
+        departure.clues.append(f"its client says: {change.reason}")
+        for words, verdict in _REASONS:
+            if words in change.reason:
+                departure.verdict = Verdict[verdict.upper()]
+        return
+    if seen.peer is None:
+        departure.clues.append("it left by itself; what became of its connection is not known")
+        return
+    if seen.closed is not None and seen.closed - change.at <= CLOSED_SOON_MS:
+        departure.verdict = Verdict.CLOSED
+        departure.clues.append("it said goodbye and closed its connection, as clients do that are closed")
+        return
+    departure.is_certain = False
+    stays = f"stayed open for {seconds(seen.closed - change.at)}" if seen.closed is not None else "stays open"
+    departure.clues.append(f"it left by itself, but its connection {stays}: its process goes on")
+    if _had_stalled(change, seen):
+        departure.verdict = Verdict.POLL_INTERVAL
+        departure.clues.append(_silence(change, seen))
+    else:
+        departure.verdict = Verdict.UNSUBSCRIBED
+    _tell_return(departure)
+
+
+def _had_stalled(change: Change, seen: Evidence) -> bool:
+    """Whether it may have been too long without poll(): it was in for that long, and committed nothing meanwhile."""
+    if seen.poll_ms <= 0:
+        return False
+    was_in_for = change.at - seen.joined if seen.joined is not None else seen.poll_ms
+    silent_for = change.at - seen.committed if seen.committed is not None else was_in_for
+    return was_in_for >= 0.9 * seen.poll_ms and silent_for >= 0.5 * seen.poll_ms
+
+
+def _silence(change: Change, seen: Evidence) -> str:
+    limit = f"its max.poll.interval.ms is {seconds(seen.poll_ms)}"
+    if seen.committed is None:
+        return f"it sent heartbeats until then, and never committed anything ({limit})"
+    for_long = seconds(change.at - seen.committed)
+    return f"it sent heartbeats until then, but had committed nothing for {for_long} ({limit})"
+
+
+def _tell_return(departure: Departure) -> None:
+    if departure.returned is not None:
+        after = seconds(departure.returned.at - departure.change.at)
+        departure.clues.append(f"the same client joined again {after} later, by the same connection")
+
+
+# -- its session ran out
+
+
+def _judge_expired(departure: Departure) -> None:
+    change, seen = departure.change, departure.evidence
+    is_static = change.who is not None and change.who.instance is not None
+    session = f"its session timeout is {seconds(seen.session_ms)}" if seen.session_ms else "its session ran out"
+    if seen.closed is not None and seen.closed <= change.at and departure.returned is None:
+        how = "was reset" if seen.end is End.RESET else "ended"
+        departure.clues.append(f"its connection {how} at {clock(seen.closed)} without a goodbye")
+        departure.clues.append(
+            f"it was not heard of again until its session ran out {seconds(change.at - seen.closed)} later ({session})"
+        )
+        departure.verdict = Verdict.STATIC_TOO_LATE if is_static else Verdict.DIED
+        return
+    if seen.peer is None:
+        departure.verdict = Verdict.UNHEARD
+        if seen.taken_over is not None:
+            departure.clues.append(
+                f"it was not heard of since this coordinator took over at {clock(seen.taken_over)} ({session})"
+            )
+        else:
+            departure.clues.append(f"it was not heard of any more ({session})")
+        return
+    departure.verdict = Verdict.PAUSED
+    back = _first(seen.returned, departure.returned.at if departure.returned is not None else None)
+    last = seen.heard if seen.heard is not None else change.at - seen.session_ms
+    departure.clues.append(
+        f"nothing was heard of it from {clock(last)} on, while its connection stayed open ({session})"
+    )
+    if back is not None:
+        departure.pause_ms = back - last
+        departure.clues.append(f"it spoke again at {clock(back)}, after {seconds(back - last)}, by the same connection")
+        return
+    departure.is_certain = False
+    if seen.closed is not None:
+        departure.clues.append(f"its connection ended later, at {clock(seen.closed)}")
+
+
+def _first(*times: int | None) -> int | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+# -- it was waited for in vain
+
+
+def _judge_missed(departure: Departure) -> None:
+    change, seen = departure.change, departure.evidence
+    waited = {
+        What.REJOIN_MISSED: "the group waited for it to join again until its rebalance timeout was over",
+        What.SYNC_MISSED: "it joined, and did not ask for its assignment until its rebalance timeout was over",
+        What.REVOCATION_MISSED: "others waited for its partitions until its rebalance timeout was over",
+    }[change.what]
+    limit = f" ({seconds(seen.poll_ms)}, its max.poll.interval.ms)" if seen.poll_ms else ""
+    departure.clues.append(waited + limit)
+    if seen.closed is not None and seen.closed <= change.at:
+        departure.verdict = Verdict.DIED
+        departure.clues.append(f"its connection had ended at {clock(seen.closed)} without a goodbye")
+        return
+    departure.verdict = Verdict.POLL_INTERVAL
+    departure.is_certain = False
+    if seen.heard is not None:
+        departure.clues.append(f"it was heard until {clock(seen.heard)}: it is alive, but does not call poll()")
+    _tell_return(departure)

@@ -1,0 +1,125 @@
+"""The quorum's messages survive Kafka's wire format."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from ottla.model.errors import ErrorCode
+from ottla.raft import rpc, voter_rpc
+from ottla.raft.control_records import batch_of, control_batch
+from ottla.raft.log_view import LeaderChangeRecord, OffsetAndEpoch, VotersRecord
+from ottla.raft.messages import (
+    AddVoterRequest,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    ChangeVotersResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    Leader,
+    RemoveVoterRequest,
+    Request,
+    Response,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from ottla.raft.voters import Endpoint, ReplicaKey, VersionRange, VoterNode, VoterSet
+from ottla.wire import codec
+
+ME, OTHER = ReplicaKey(1, UUID(int=77)), ReplicaKey(2, UUID(int=78))
+LEADER = Leader(2, 5, (Endpoint("CONTROLLER", "host2", 9093),))
+VOTERS = VoterSet.of([VoterNode(ME, LEADER.endpoints, VersionRange(0, 1))])
+BATCHES = tuple(
+    batch_of(control_batch([record], 5)) for record in (LeaderChangeRecord(1, (1,), (1,)), VotersRecord(VOTERS))
+)
+
+REQUESTS: list[Request] = [
+    VoteRequest("cluster", 4, ME, OffsetAndEpoch(10, 3), pre_vote=True, voter=OTHER),
+    VoteRequest(None, 4, ReplicaKey(1), OffsetAndEpoch(0, 0), pre_vote=False),
+    BeginQuorumEpochRequest("cluster", LEADER, OTHER),
+    BeginQuorumEpochRequest(None, Leader(2, 5)),
+    EndQuorumEpochRequest("cluster", LEADER, (ME, OTHER)),
+    FetchRequest("cluster", ME, 5, 10, 3, 9, 500, 1 << 20),
+    FetchRequest(None, ReplicaKey(-1), 0, 0, 0),
+    FetchSnapshotRequest("cluster", ME, 5, OffsetAndEpoch(7, 2), 64, 1000),
+    AddVoterRequest("cluster", ME, LEADER.endpoints, 3000, ack_when_committed=False),
+    RemoveVoterRequest(None, OTHER),
+    UpdateVoterRequest("cluster", ME, 5, LEADER.endpoints, VersionRange(0, 1)),
+]
+RESPONSES: list[Response] = [
+    VoteResponse(LEADER, granted=True),
+    VoteResponse(Leader(-1, 4), partition_error=ErrorCode.fenced_leader_epoch),
+    VoteResponse(error=ErrorCode.inconsistent_cluster_id),
+    BeginQuorumEpochResponse(LEADER, ErrorCode.invalid_voter_key),
+    EndQuorumEpochResponse(LEADER),
+    FetchResponse(LEADER, 9, 0, batches=BATCHES),
+    FetchResponse(LEADER, 9, 3, diverging=OffsetAndEpoch(7, 2)),
+    FetchResponse(LEADER, 9, 3, snapshot=OffsetAndEpoch(7, 2)),
+    FetchResponse(Leader(-1, 4), partition_error=ErrorCode.not_leader_or_follower),
+    FetchResponse(error=ErrorCode.broker_not_available),
+    FetchSnapshotResponse(LEADER, OffsetAndEpoch(7, 2), 100, 64, data=b"not aligned with batches"),
+    FetchSnapshotResponse(LEADER, partition_error=ErrorCode.snapshot_not_found),
+    FetchSnapshotResponse(error=ErrorCode.inconsistent_cluster_id),
+    UpdateVoterResponse(LEADER, ErrorCode.voter_not_found),
+    UpdateVoterResponse(Leader(-1, 4)),
+]
+
+
+def key_and_version(entity: Any) -> tuple[int, int]:
+    return int(entity.__api_key__), int(entity.__version__)
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
+def test_a_request_arrives_as_it_was_sent(request_: Request) -> None:
+    entity = rpc.request_entity(request_)
+
+    received = codec.decode_request(*key_and_version(entity), codec.encode_request(entity))
+
+    assert rpc.request_of(received) == request_
+
+
+@pytest.mark.parametrize("response", RESPONSES, ids=lambda response: type(response).__name__)
+def test_a_response_arrives_as_it_was_sent(response: Response) -> None:
+    entity = rpc.response_entity(response, "CONTROLLER")
+
+    received = rpc.response_of(
+        codec.decode_response(*key_and_version(entity), codec.encode_response(entity)), "CONTROLLER"
+    )
+
+    if isinstance(received, FetchResponse):
+        received = replace(received, batches=tuple(batch_of(bytes(batch.data)) for batch in received.batches))
+    assert received == response
+
+
+@pytest.mark.parametrize("entity_of", [voter_rpc.added_entity, voter_rpc.removed_entity])
+def test_answers_about_voters_arrive_as_they_were_sent(entity_of: Callable[[ChangeVotersResponse], Any]) -> None:
+    response = ChangeVotersResponse(ErrorCode.duplicate_voter, "it is one already")
+    entity = entity_of(response)
+
+    received = codec.decode_response(*key_and_version(entity), codec.encode_response(entity))
+
+    assert rpc.response_of(received, "CONTROLLER") == response
+
+
+def test_endpoints_are_given_for_the_listener_of_the_one_who_asks() -> None:
+    entity = rpc.response_entity(VoteResponse(LEADER), "ANOTHER")
+
+    assert entity.node_endpoints == ()
+
+
+def test_a_request_about_another_partition_is_refused() -> None:
+    entity = rpc.request_entity(REQUESTS[0])
+    other = replace(entity, topics=(replace(entity.topics[0], topic_name="orders"),))
+
+    with pytest.raises(rpc.WrongPartition):
+        rpc.request_of(other)
+    with pytest.raises(rpc.WrongPartition):
+        rpc.request_of(replace(entity, topics=()))

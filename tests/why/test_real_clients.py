@@ -1,0 +1,149 @@
+"""Real clients that are closed, killed, stopped and kept busy: each time the group knows why.
+
+Once in the ordinary run; twenty times with other timings among the slow tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+from tests.why.given import POLL_S, PROTOCOLS, SESSION_S, Group, Member, group_of
+
+from ottla.testing.process import NodeProcess
+
+Story = Callable[[Group], tuple[str, list[Member]]]
+
+
+def closed(group: Group) -> tuple[str, list[Member]]:
+    members = group.start("one", "two", "three")
+    group.settle(3)
+    group.wait(0, 2)
+    members[1].close()
+    return "closed", members[1:2]
+
+
+def killed(group: Group) -> tuple[str, list[Member]]:
+    members = group.start("one", "two", "three")
+    group.settle(3)
+    group.wait(0, 2)
+    members[1].kill()
+    return "died", members[1:2]
+
+
+def stopped_for_a_while(group: Group) -> tuple[str, list[Member]]:
+    members = group.start("one", "two", "three")
+    group.settle(3)
+    group.wait(0, 2)
+    members[1].pause()
+    group.wait(SESSION_S + 1, SESSION_S + 3)
+    members[1].resume()
+    return "paused", members[1:2]
+
+
+def stopped_for_good(group: Group) -> tuple[str, list[Member]]:
+    members = group.start("one", "two", "three")
+    group.settle(3)
+    group.wait(0, 2)
+    members[1].pause()
+    return "paused", members[1:2]
+
+
+def stopped_again_and_again(group: Group) -> tuple[str, list[Member]]:
+    members = group.start("one", "two", "three")
+    group.settle(3)
+    for _ in range(2):
+        members[1].pause()
+        group.wait(SESSION_S + 1, SESSION_S + 2)
+        members[1].resume()
+        group.wait(1, 2)
+        group.settle(3)
+    return "session-too-short", members[1:2]
+
+
+def kept_busy(group: Group) -> tuple[str, list[Member]]:
+    members = group.start("one", "two", "three")
+    group.settle(3)
+    group.wait(POLL_S, POLL_S + 1)
+    for _ in range(group.random.randint(1, 2)):
+        members[1].stop_polling()
+        group.wait(POLL_S + 3, POLL_S + 4)
+    return "poll-interval", members[1:2]
+
+
+def static_members_restarted(group: Group) -> tuple[str, list[Member]]:
+    members = group.start("one", "two", instance=True)
+    group.settle(2)
+    group.wait(0, 1)
+    members[1].close()
+    again = group.start("two", instance=True)
+    return "static-restart", [members[1], *again]
+
+
+def static_member_away_for_too_long(group: Group) -> tuple[str, list[Member]]:
+    members = group.start("one", "two", instance=True)
+    group.settle(2)
+    group.wait(0, 1)
+    members[1].close()
+    return "static-too-late", members[1:2]
+
+
+def deployed_one_after_the_other(group: Group) -> tuple[str, list[Member]]:
+    members = group.start("one", "two")
+    group.settle(2)
+    again = []
+    for member in members:
+        group.wait(0, 1)
+        member.close()
+        group.wait(0, 2)
+        again += group.start(member.name)
+        group.settle(2)
+    return "rolling-restart", [*members, *again]
+
+
+def made_larger(group: Group) -> tuple[str, list[Member]]:
+    group.start("one", "two")
+    group.settle(2)
+    group.wait(5.5, 6.5)  # who comes at once belongs to the beginning
+    return "scaled-up", group.start("three", "four")
+
+
+def made_smaller(group: Group) -> tuple[str, list[Member]]:
+    members = group.start("one", "two", "three", "four")
+    group.settle(4)
+    for member in members[:2]:
+        group.wait(0, 2)
+        member.close()
+    return "scaled-down", members[:2]
+
+
+STORIES: Final[list[Story]] = [
+    closed, killed, stopped_for_a_while, stopped_for_good, stopped_again_and_again, kept_busy, static_members_restarted,
+    static_member_away_for_too_long, deployed_one_after_the_other, made_larger, made_smaller,
+]  # fmt: skip
+HARMLESS: Final = {"started", "idle-members"}
+
+
+def check(node: NodeProcess, story: Story, protocol: str, seed: int) -> None:
+    with group_of(node, protocol, seed) as group:
+        expected, involved = story(group)
+        group.until(lambda: expected in group.findings(), expected, 25)
+        found = group.findings()
+        summaries = {kind: finding["summary"] for kind, finding in found.items()}
+        assert found.keys() <= {expected} | HARMLESS, summaries
+        assert set(found[expected]["members"]) <= {member.name for member in involved}, summaries
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_real_clients(node: NodeProcess, story: Story, protocol: str) -> None:
+    check(node, story, protocol, seed=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("seed", range(1, 20))
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_real_clients_again_and_again(node: NodeProcess, story: Story, protocol: str, seed: int) -> None:
+    check(node, story, protocol, seed)
