@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.broker import producer_ids
+from ottla.coordinator import shard
 from ottla.log import log_dir, partition_log, producers, recovery, retention, scan, segment, unsynced
 from ottla.log.partition_log import PartitionLog
 from ottla.log.producer_loading import ProducerLoader
@@ -171,3 +172,10 @@ def stop_without_a_sync(patch: pytest.MonkeyPatch) -> None:
 
 def keep_the_clean_shutdown_mark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_dir, "read_clean_shutdown", lambda disk, folder: 1)
+
+
+def coordinate_without_loading(patch: pytest.MonkeyPatch) -> None:
+    async def nothing(env: Any, log: PartitionLog, *_: Any) -> int:
+        return log.end_offset
+
+    patch.setattr(shard, "replay_log", nothing)

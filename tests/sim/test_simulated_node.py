@@ -63,6 +63,10 @@ def test_these_worlds_have_seen_everything_go_wrong() -> None:
         "produce: kafka_storage_error": 10,
         "producers forgotten": 5,
         "positions out of range": 10,
+        "offsets committed": 1000,
+        "committed offsets found": 300,
+        "committed offsets lost with the power": 5,
+        "offset commit: not_coordinator": 50,
     }.items():
         assert seen[what] >= at_least, (what, seen[what])
     assert sum(seen[name] for name in faults) >= 10 * SEEDS

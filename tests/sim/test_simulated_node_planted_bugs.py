@@ -21,6 +21,7 @@ FOUND_SOON = (
     bugs.give_producer_ids_again,
     bugs.find_one_place_too_far,
     bugs.stop_without_a_sync,
+    bugs.coordinate_without_loading,
 )
 FOUND_LATER = (
     bugs.checkpoint_what_is_not_flushed,

@@ -24,6 +24,7 @@ from ottla.sim.node import PORT, SimNode
 from ottla.sim.trace import Trace
 from ottla.sim.weather import Weather
 from ottla.sim.workload.client import Client, KnownTopic
+from ottla.sim.workload.committer import Committer
 from ottla.sim.workload.consumer import Consumer
 from ottla.sim.workload.fleeting import FleetingTopics
 from ottla.sim.workload.producers import IdempotentProducer, PlainProducer
@@ -160,6 +161,10 @@ class _Scenario:
             self._start(client, consumer.run)
         client = self._client("fleeting")
         self._start(client, FleetingTopics(client).run)
+        for number in range(random.choice((1, 2))):
+            client = self._client(f"committer-{number}")
+            topic = random.choice(topics)
+            self._start(client, Committer(client, topic, random.randrange(topic.partitions)).run)
         return consumers
 
     def _consumer(self, client: Client, min_bytes: int = 1) -> Consumer:
@@ -241,6 +246,8 @@ def node_settings(random: Random) -> dict[str, str]:
     return {
         **random.choice(_DISKS),
         "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": str(random.choice((1, 3))),
+        "offsets.topic.replication.factor": "1",
         "log.initial.task.delay.ms": str(random.choice((100, 1000))),
         "log.retention.check.interval.ms": str(random.choice((300, 1500))),
         "log.flush.offset.checkpoint.interval.ms": str(random.choice((200, 1000, 5000))),
