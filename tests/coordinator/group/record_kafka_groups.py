@@ -71,7 +71,7 @@ def main() -> None:
                 fill_classic(talk)
                 fill_offsets(kafka.bootstrap)
                 _fill_transactions(kafka.bootstrap)
-                consumers = _modern(kafka.bootstrap)
+                consumers = fill_modern(kafka.bootstrap)
                 kafka.kill()
             _keep(kafka.data)
             kafka = ApacheKafka.start(Path(folder), port, **SETTINGS)
@@ -170,7 +170,7 @@ def _in_transaction(address: str, name: str, consumer: Consumer, offset: int) ->
     return producer
 
 
-def _modern(address: str) -> list[Consumer]:
+def fill_modern(address: str) -> list[Consumer]:
     """Members of groups of the consumer protocol; they stay until Kafka is ended."""
 
     def member(group: str, topics: list[str], **settings: str) -> Consumer:

@@ -14,6 +14,7 @@ from tests.coordinator.group.record_kafka_groups import (
     TOPICS,
     described,
     fill_classic,
+    fill_modern,
     fill_offsets,
     is_served,
     listed,
@@ -196,3 +197,21 @@ def test_its_decoder_reads_our_groups(tmp_path: Path) -> None:
         if '"type":"2","data":{"group":"deleted"' in line and "<DELETE>" in line
     ]
     assert gone
+
+
+def test_its_decoder_reads_our_groups_of_the_consumer_protocol(tmp_path: Path) -> None:
+    with running_node(tmp_path, offsets_topic_num_partitions=1) as node:
+        for name, partitions in TOPICS.items():
+            create(node.address, topic_to_create(name, partitions))
+        until(lambda: is_served(node.address), "the coordinator is loaded")
+        for consumer in fill_modern(node.address):
+            consumer.close()
+    (log,) = (tmp_path / "__consumer_offsets-0").glob("*.log")
+
+    done = tool("org.apache.kafka.tools.DumpLogSegments", "--files", str(log), "--offsets-decoder")
+
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    for kind in (3, 5, 6, 7, 8, 16):  # group, member, target, target of a member, current assignment, pattern
+        assert any(f'"type":"{kind}"' in line and '"version":"0","data"' in line for line in lines), kind
+    assert not [line for line in lines if "Failed to decode" in line]
