@@ -93,6 +93,8 @@ class StaticMemberReplaced(Event):
     old_member_id: str
     member_id: str
     rebalances: bool
+    client_id: str = ""
+    client_host: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from tests.coordinator.group.consumer.given import Consumer
+from tests.coordinator.group.consumer.given import Coordinator as Consumers
 from tests.coordinator.group.history.given import World
 
-from ottla.coordinator.group.events import Cause, GroupDeleted, MemberJoined, RebalanceStarted
+from ottla.coordinator.group.events import Cause, GroupDeleted, MemberJoined, MemberLeft, RebalanceStarted
+from ottla.coordinator.group.history.chronicle import Topics
 from ottla.coordinator.group.history.coding import decode
-from ottla.coordinator.group.history.entries import KEPT_CHANGES, KEPT_ENTRIES, KEPT_MEMBERS, Rebalance, Roll
-from ottla.coordinator.group.history.historian import Readiness
+from ottla.coordinator.group.history.entries import (
+    KEPT_CHANGES,
+    KEPT_ENTRIES,
+    KEPT_MEMBERS,
+    Incident,
+    Rebalance,
+    Roll,
+    What,
+)
+from ottla.coordinator.group.history.historian import Historian, Readiness
 
 
 def test_only_the_last_entries_are_kept() -> None:
@@ -39,6 +50,62 @@ def test_a_thousand_members_do_not_make_a_giant() -> None:
     assert rebalance.further == {"joined": 1000 - KEPT_CHANGES}
     assert len(roll.members) == KEPT_MEMBERS
     assert max(len(value) for value in world.records.values() if value is not None) < 100_000
+
+
+def test_what_comes_before_a_rebalance_is_counted_rather_than_kept() -> None:
+    world = World(0)
+    for number in range(1000):
+        world.historian.note(MemberLeft(world.now, "g", 0, f"member-{number}", None, "client", None, False))
+    world.write()
+    assert len(world.historian._chronicles["g"]._before) == KEPT_CHANGES
+    world.historian.note(RebalanceStarted(world.now, "g", 0, Cause.MEMBER_LEFT, ("member-999",), None, False))
+    world.write()
+    (rebalance,) = (each for each in world.entries() if isinstance(each, Rebalance))
+    assert [change.who and change.who.id for change in rebalance.changes] == [f"member-{n}" for n in range(960, 1000)]
+    assert rebalance.further == {"left": 960}
+
+
+def test_long_names_and_reasons_are_cut() -> None:
+    world = World(0)
+    long = "x" * 32_000
+    topics = tuple(f"{number}-{long}" for number in range(100))
+    for number in range(KEPT_CHANGES):
+        member_id = f"{long}-{number:04}"
+        world.historian.note(
+            MemberJoined(world.now, "g", 0, member_id, long, long, "/10.0.0.1", long, 1, 1, topics)
+        )  # fmt: skip
+    world.historian.note(RebalanceStarted(world.now, "g", 0, Cause.MEMBER_JOINED, (), long, True))
+    world.write()
+    assert max(len(value) for value in world.records.values() if value is not None) < 1_000_000
+    (rebalance,) = (each for each in world.entries() if isinstance(each, Rebalance))
+    assert len({change.who.id for change in rebalance.changes if change.who is not None}) == KEPT_CHANGES
+
+
+def test_a_static_consumer_that_comes_back_is_no_cause_of_the_next_rebalance() -> None:
+    world, consumers = World(0), Consumers()
+    world.historian = Historian(lambda: consumers.now_ms, Topics(str, lambda name: 3))
+
+    def think() -> None:
+        for event in consumers.events:
+            world.historian.note(event)
+        consumers.events.clear()
+        world.write()
+
+    member = Consumer(consumers, "a-0", instance_id="i")
+    consumers.settle({"a": member})
+    for number in range(1, 4):
+        consumers.go_away(member.id, "i")
+        consumers.advance(5000)
+        member = Consumer(consumers, f"a-{number}", instance_id="i")
+        consumers.settle({"a": member})
+    think()
+    returns = [each for each in world.entries() if isinstance(each, Incident)]
+    assert What.STATIC_REPLACED in {each.change.what for each in returns}
+    newcomer = Consumer(consumers, "b")
+    consumers.settle({"a": member, "b": newcomer})
+    think()
+    last = [each for each in world.entries() if isinstance(each, Rebalance)][-1]
+    assert [(change.what, change.who and change.who.id) for change in last.changes] == [(What.JOINED, "b")]
 
 
 def test_a_deleted_group_leaves_nothing_behind() -> None:

@@ -170,14 +170,18 @@ class Heartbeat:
         )
 
     def _note_joined(self, group: ConsumerGroup, member: Member) -> None:
+        former = group.static_member(member.instance_id)
+        if former is not None:  # nobody has come: it is the same under another id
+            self._core.note(
+                StaticMemberReplaced, group, group.epoch, member.instance_id, former.id, member.id, False,
+                member.client_id, member.client_host,
+            )  # fmt: skip
+            return
         session_ms = self._core.settings(group.id).session_timeout_ms
         self._core.note(
             MemberJoined, group, group.epoch, member.id, member.instance_id, member.client_id, member.client_host, None,
             session_ms, member.rebalance_timeout_ms, member.subscription,
         )  # fmt: skip
-        former = group.static_member(member.instance_id)
-        if former is not None:
-            self._core.note(StaticMemberReplaced, group, group.epoch, member.instance_id, former.id, member.id, False)
 
     # -- what follows
 

@@ -31,6 +31,7 @@ from ottla.coordinator.group.history.entries import (
     Slow,
     What,
     Who,
+    kept,
 )
 from ottla.coordinator.group.history.moves import NOTHING, Owned, count_of, moved, owned_by, owned_in
 
@@ -104,7 +105,8 @@ class Chronicle:
         self._open: Rebalance | None = None
         self._joined_at: int | None = None  # when the joins of the open one were complete
         self._rejoined: dict[str, int] = {}
-        self._before: list[Change] = []  # a rebalance that has not been told yet
+        self._before: deque[Change] = deque()  # a rebalance that has not been told yet
+        self._further_before: dict[str, int] = {}  # how many more, as in a rebalance
         self._gone: deque[_Gone] = deque()
         self._incidents: deque[Incident] = deque(maxlen=_OPEN_INCIDENTS)
         self._seen_topics: dict[str, int] = {}
@@ -252,10 +254,11 @@ class Chronicle:
     def _static_replaced(self, event: told.StaticMemberReplaced) -> None:
         old = self._members.pop(event.old_member_id, None)
         contact = self._contact or self._contacts.add(self.group_id, event.member_id)
-        who = Who(event.member_id, instance=event.instance_id)
+        host = event.client_host.removeprefix("/")
+        who = Who(event.member_id, event.client_id, host, event.instance_id)
         evidence = Evidence(taken_over=self._taken_over)
         if old is not None:
-            who = Who(event.member_id, old.who.client, old.who.host, event.instance_id)
+            who = Who(event.member_id, event.client_id or old.who.client, host or old.who.host, event.instance_id)
             self._members[event.member_id] = _Member(
                 who, contact, event.at_ms, old.session_ms, old.poll_ms, old.subscription
             )
@@ -332,7 +335,7 @@ class Chronicle:
         rebalance.join_ms = event.at_ms - rebalance.at
         rebalance.members = event.members
         rebalance.leader = self._label(event.leader)
-        rebalance.assignor = self._assignor = event.protocol
+        rebalance.assignor = self._assignor = kept(event.protocol)
         if not rebalance.is_first:
             rebalance.slow = self._slow({who: at - rebalance.at for who, at in self._rejoined.items()})
         self._joined_at = event.at_ms
@@ -406,13 +409,16 @@ class Chronicle:
         return rebalance
 
     def _take_causes(self, rebalance: Rebalance, at: int, cause: Cause, reason: str | None) -> None:
-        before, self._before = self._before, []
-        causes = [self._understood(change, cause) for change in before]
+        causes = [self._understood(change, cause) for change in self._before]
+        self._before.clear()
         if (what := _PLAIN_CAUSES.get(cause)) is not None and not causes:
             changed = self._partitions_changed(at) if what is What.PARTITIONS_CHANGED else None
             causes = [changed or Change(at, what, reason=reason)]
         for change in causes:
             self._add(rebalance, change)
+        for name, count in self._further_before.items():
+            rebalance.further[name] = rebalance.further.get(name, 0) + count
+        self._further_before = {}
 
     def _understood(self, change: Change, cause: Cause) -> Change:
         """A member that joins again says little: what else is known tells why."""
@@ -450,6 +456,9 @@ class Chronicle:
         """Belongs to the rebalance that is under way, as long as that waits for members; or to the next one."""
         rebalance = self._open
         if rebalance is None or (self._joined_at is not None and rebalance.protocol == CLASSIC):
+            if len(self._before) == KEPT_CHANGES:
+                what = self._before.popleft().what.value
+                self._further_before[what] = self._further_before.get(what, 0) + 1
             self._before.append(change)
             return None
         self._add(rebalance, change)

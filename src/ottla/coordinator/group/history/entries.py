@@ -17,6 +17,17 @@ KEPT_NAMES: Final = 20
 KEPT_CHANGES: Final = 40
 KEPT_MEMBERS: Final = 200
 """On the roll."""
+KEPT_TEXT: Final = 300
+"""Characters of what clients call themselves and say. Names that Kafka allows are shorter, also with an id added."""
+
+
+def kept(text: str) -> str:
+    """A text, cut if it is too long; its end stays, in which ids differ."""
+    return text if len(text) <= KEPT_TEXT else f"{text[: KEPT_TEXT - 41]}…{text[-40:]}"
+
+
+def _kept_all(texts: list[str]) -> list[str]:
+    return [kept(text) for text in texts] if any(len(text) > KEPT_TEXT for text in texts) else texts
 
 
 class What(Enum):
@@ -66,6 +77,10 @@ class Who:
     host: str = ""
     instance: str | None = None
 
+    def __post_init__(self) -> None:
+        self.id, self.client, self.host = kept(self.id), kept(self.client), kept(self.host)
+        self.instance = None if self.instance is None else kept(self.instance)
+
     @property
     def label(self) -> str:
         """Short, and different for members that have the same name."""
@@ -112,6 +127,11 @@ class Change:
     """Topics, or topics with their number of partitions: `orders: 6`."""
     evidence: Evidence | None = None
 
+    def __post_init__(self) -> None:
+        self.reason = None if self.reason is None else kept(self.reason)
+        self.old_id = None if self.old_id is None else kept(self.old_id)
+        self.before, self.after = _kept_all(self.before), _kept_all(self.after)
+
 
 @dataclass(slots=True)
 class Slow:
@@ -128,6 +148,9 @@ class Move:
     source: str | None
     target: str | None
     """Labels of members; None where there was or is no owner."""
+
+    def __post_init__(self) -> None:
+        self.topic = kept(self.topic)
 
 
 class Outcome(Enum):
@@ -197,6 +220,9 @@ class Present:
     poll_ms: int
     partitions: int
     subscription: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.subscription = _kept_all(self.subscription)
 
 
 @dataclass(slots=True)
