@@ -35,6 +35,19 @@ def test_a_new_member_is_given_an_id_first() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["x" * 32_767, "ö" * 16_383, "𝄞" * 8191])
+@pytest.mark.parametrize("is_static", [False, True])
+def test_an_id_is_never_too_long_to_be_stored(name: str, is_static: bool) -> None:
+    coordinator = Coordinator()
+    asked = coordinator.join(client=name, instance_id=name if is_static else None, takes_id_first=False)
+    coordinator.advance(INITIAL_MS)
+    member_id = asked.answer.member_id
+    assert 32_760 <= len(member_id.encode()) <= 32_767 and member_id.endswith("-id1")
+    synced = coordinator.sync(member_id, 1, {member_id: b"all"}, instance_id=name if is_static else None)
+    assert synced.answer.error is NONE
+    assert [member.member_id for member in stored(coordinator).members] == [member_id]
+
+
 def test_old_clients_come_in_without_one() -> None:
     coordinator = Coordinator()
     asked = coordinator.join(takes_id_first=False)

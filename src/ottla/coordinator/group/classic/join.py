@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.coordinator.group.classic.core import DONE, NEW_MEMBER_JOIN_TIMEOUT_MS, Core
 from ottla.coordinator.group.classic.group import ClassicGroup, State
 from ottla.coordinator.group.classic.members import Member
@@ -19,6 +21,8 @@ from ottla.coordinator.group.events import (
 )
 from ottla.coordinator.machine import Outcome
 from ottla.model.errors import ErrorCode, KafkaError
+
+_LONGEST_TEXT: Final = 32_767  # bytes
 
 
 class Join:
@@ -83,7 +87,7 @@ class Join:
     def _first(self, group: ClassicGroup, request: JoinRequest, answer: JoinCallback) -> Outcome[None]:
         instance_id = request.instance_id
         name = request.client.id if instance_id is None else instance_id
-        member_id = f"{name}-{self._core.new_id()}"
+        member_id = _member_id(name, self._core.new_id())
         if instance_id is not None:
             known = group.instances.get(instance_id)
             if known is not None:
@@ -152,7 +156,9 @@ class Join:
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         group.update(member, request, answer)
         keeps_protocol = group.state is State.STABLE and group.elect_protocol() == group.protocol
-        self._core.note(StaticMemberReplaced, group, instance_id, old_id, new_id, not keeps_protocol)
+        self._core.note(
+            StaticMemberReplaced, group, instance_id, old_id, new_id, not keeps_protocol, *request.client
+        )  # fmt: skip
         if group.state is State.STABLE and not keeps_protocol:
             return self._rebalance.begin(
                 group, Cause.STATIC_MEMBER_CHANGED_PROTOCOL, (new_id,), request.reason
@@ -183,3 +189,11 @@ class Join:
 
         assignments = {known.id: known.assignment for known in group.members.values()}
         return Outcome(None, [group_record(group.id, group.stored(assignments))], undone, committed)
+
+
+def _member_id(name: str, suffix: str) -> str:
+    """As in Kafka; but a name is cut that would make it longer than a string of a record can be."""
+    most = _LONGEST_TEXT - len(suffix) - 1
+    if len(name) * 4 > most:
+        name = name.encode()[:most].decode(errors="ignore")
+    return f"{name}-{suffix}"
