@@ -74,6 +74,12 @@ def build_plain_batch(records: Sequence[tuple[bytes, bytes | None]], timestamp: 
     return _Batch(len(records), timestamp, timestamp).around(b"".join(parts))
 
 
+def plain_record_size(delta: int, key: int, value: int) -> int:
+    """How many bytes a record is in such a batch, by its place and the sizes of its key and value."""
+    size = 3 + len(varint(delta)) + len(varint(key)) + key + len(varint(value)) + value
+    return len(varint(size)) + size
+
+
 class _Batch(NamedTuple):
     records: int
     base_timestamp: int

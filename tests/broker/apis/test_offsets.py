@@ -6,15 +6,21 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import count
+from math import inf
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
+from unittest.mock import patch
 from uuid import UUID, uuid4
 
 import pytest
+from greenlet import getcurrent
 from tests.broker.apis.asking import DELETE_TOPICS, FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH, ask, metadata
 from tests.broker.apis.committing import await_coordinator, commit, committed, delete, fetch
 from tests.broker.apis.test_authorization import denying
 
+from ottla.broker.apis import offset_fetch
+from ottla.coordinator.group.offsets import Offsets
+from ottla.env.slices import Work
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Resource
 from ottla.testing.node import RunningNode, running_node
@@ -89,6 +95,37 @@ def test_many_groups_are_asked_at_once(address: str, group: str, topic: str) -> 
         (found.group_id, [row.committed_offset for topic in found.topics for row in topic.partitions])
         for found in answer.groups
     ] == [(other, [2]), (group, [1]), ("neither", [])]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("asks_all", [False, True])
+def test_answers_are_made_in_slices(address: str, group: str, topic: str, stable: bool, asks_all: bool) -> None:
+    commit(address, group, {topic: {0: 1}})
+    lets_others: list[bool] = []
+
+    def row(*told: Any) -> dict[str, Any]:
+        work = getcurrent()
+        lets_others.append(isinstance(work, Work) and work.due < inf)
+        return made(*told)
+
+    made = offset_fetch._topic
+    wanted = None if asks_all else [{"name": topic, "partition_indexes": [0]}]
+    with patch.object(offset_fetch, "_topic", row):
+        ask(address, OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": wanted}] * 3, require_stable=stable)
+
+    assert lets_others == [True] * 3
+
+
+def test_more_than_fits_into_a_batch_is_refused_before_it_is_made(address: str, group: str, topic: str) -> None:
+    row = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
+    with patch.object(Offsets, "commit") as made:
+        answer = ask(
+            address, OFFSET_COMMIT, 9, group_id=group, generation_id_or_member_epoch=-1, member_id="",
+            group_instance_id=None, topics=[{"name": topic, "partitions": [row] * 16_000}],
+        )  # fmt: skip
+
+    made.assert_not_called()
+    assert {row.error_code for row in answer.topics[0].partitions} == {ErrorCode.unknown_server_error}
 
 
 def test_the_empty_group_may_commit(address: str, topic: str) -> None:

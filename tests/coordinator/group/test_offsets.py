@@ -20,7 +20,7 @@ from ottla.coordinator.group.offsets import Commit, Fetched, Member, Wanted
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.record.batch import parse_header
-from ottla.record.builder import build_batch
+from ottla.record.builder import build_batch, build_plain_batch
 from ottla.record.reader import read_records
 from ottla.record.records import Record
 from ottla.replica.partition import Appended
@@ -127,6 +127,23 @@ class TestWhoMayCommit:
             assert result == ([OK] if code is OK else code)
 
         tell(machine, story)
+
+
+@pytest.mark.parametrize("retention_ms", [None, 60_000])
+@pytest.mark.parametrize("topic_id", [None, UUID(int=1)])
+@pytest.mark.parametrize("metadata", [None, "so far", "ö" * 100, "𝄞" * 3000])
+def test_the_size_of_a_commit_is_known_beforehand(
+    machine: Machine, metadata: str | None, topic_id: UUID | None, retention_ms: int | None
+) -> None:
+    async def story(keeper: Keeper) -> None:
+        offsets = keeper.groups.offsets
+        rows = [
+            Commit(f"töpic-{n % 3}", n, n, 5, metadata if n % 2 else "", topic_id) for n in range(9000)
+        ]  # fmt: skip
+        records = offsets.commit(Member("grüppe"), rows, 9, retention_ms).records
+        assert offsets.size_of("grüppe", rows, retention_ms) == len(build_plain_batch(records, 0))
+
+    tell(machine, story)
 
 
 class TestTransactions:
@@ -273,10 +290,10 @@ class TestExpiry:
 
     def test_nothing_is_kept_of_groups_that_are_gone(self, machine: Machine) -> None:
         async def story(keeper: Keeper) -> None:
-            for number in range(300):
-                await keeper.commit(f"deleted-{number}", 1)
-                await keeper.write(lambda groups, number=number: groups.delete([f"deleted-{number}"]))
-                await keeper.commit(f"expires-{number}", 1)
+            deleted = [f"deleted-{number}" for number in range(300)]
+            await asyncio.gather(*[keeper.commit(group, 1) for group in deleted])
+            await keeper.write(lambda groups: groups.delete(deleted))
+            await asyncio.gather(*[keeper.commit(f"expires-{number}", 1) for number in range(300)])
             assert len(keeper.groups.offsets.table.groups()) == 600
             await asyncio.sleep(5 * MINUTE_S)
             assert keeper.groups.offsets.table.groups() == []

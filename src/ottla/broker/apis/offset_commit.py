@@ -20,7 +20,7 @@ from ottla.security.authorizer import Operation, Resource
 _OWN_RETENTION: Final = 4  # the last version in which a client can say how long
 _INSTANCES: Final = 7
 _LEADER_EPOCHS: Final = 6
-_SMALLEST_RECORD: Final = 40  # bytes
+_MANY: Final = 1000  # from here on it is worth to know beforehand whether they fit into a batch
 _ONE_MS: Final = timedelta(milliseconds=1)
 _NONE: Final = ErrorCode.none
 _Name = UUID | str
@@ -92,14 +92,21 @@ def _commit(
         return answer.frame()
 
     try:
-        if len(commits) * _SMALLEST_RECORD > context.node.groups.largest_write(request.group_id):
-            raise KafkaError(ErrorCode.unknown_server_error, "too many offsets for one batch")  # known without trying
+        if len(commits) >= _MANY:
+            _check_size(context, member.group, commits, kept_ms)
         told = context.node.groups.submit(
             request.group_id, lambda machine: machine.offsets.commit(member, commits, version, kept_ms)
         )
     except KafkaError as error:
         return finish(error.code)
     return Waiting(told, tell)
+
+
+def _check_size(context: Context, group_id: str, commits: list[Commit], kept_ms: int | None) -> None:
+    groups = context.node.groups
+    size = groups.read(group_id, lambda machine: machine.offsets.size_of(group_id, commits, kept_ms))
+    if size > groups.largest_write(group_id):
+        raise KafkaError(ErrorCode.unknown_server_error, "too many offsets for one batch")  # known without trying
 
 
 def _refuse_all(context: Context, request: Any, code: ErrorCode) -> bytes:

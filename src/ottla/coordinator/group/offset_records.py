@@ -83,6 +83,18 @@ def write_value(committed: CommittedOffset) -> bytes:
     )
 
 
+def key_size(group: str, topic: str) -> int:
+    return _KEY_START.size + len(group.encode()) + _SHORT.size + len(topic.encode()) + _INT.size
+
+
+def value_size(metadata: str, *, has_topic_id: bool, expires: bool) -> int:
+    size = len(metadata.encode())
+    if expires:
+        return _PLAIN_START.size + size + _TWO_LONGS.size
+    tags = len(_ONE_TAG) + 16 if has_topic_id else len(_NO_TAGS)
+    return _FLEXIBLE_START.size + len(uvarint(size + 1)) + size + _LONG.size + tags
+
+
 # -- reading
 
 

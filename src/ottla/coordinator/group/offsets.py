@@ -6,12 +6,23 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, commit_record, read_key, tombstone
+from ottla.coordinator.group.offset_records import (
+    CommittedOffset,
+    OffsetKey,
+    commit_record,
+    key_size,
+    read_key,
+    tombstone,
+    value_size,
+)
 from ottla.coordinator.group.offset_table import OffsetTable
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.timeline import Timeline
+from ottla.env.slices import Rows
 from ottla.model.errors import ErrorCode
 from ottla.model.names import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
+from ottla.record.batch import HEADER_SIZE
+from ottla.record.builder import plain_record_size
 
 _NONE: Final = ErrorCode.none
 _FOR_EVER: Final = 2**63 - 1
@@ -116,6 +127,20 @@ class Offsets:
             committed = CommittedOffset(offset, epoch, metadata or "", now_ms, expire_ms, topic_id)
             records.append(commit_record(OffsetKey(member.group, topic, partition), committed))
         return Outcome(codes, records)
+
+    def size_of(self, group: str, commits: Iterable[Commit], retention_ms: int | None = None) -> int:
+        """Bytes of the batch that a commit would be: to be known before it is made, and takes its time."""
+        size, records, longest = HEADER_SIZE, 0, self._longest_metadata()
+        keys: dict[str, int] = {}
+        for commit in Rows(commits):
+            metadata = commit.metadata or ""
+            if _is_longer(metadata, longest):
+                continue
+            key = keys.get(commit.topic) or keys.setdefault(commit.topic, key_size(group, commit.topic))
+            value = value_size(metadata, has_topic_id=commit.topic_id is not None, expires=retention_ms is not None)
+            size += plain_record_size(records, key, value)
+            records += 1
+        return size
 
     def _check(self, member: Member, version: int) -> CommitCheck:
         if self._owners.get(member.group) is None:
