@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from tests.broker.apis import asking
@@ -13,6 +14,8 @@ from tests.broker.apis.committing import await_coordinator, commit, fetch
 from tests.broker.apis.consuming import Place, Told
 from tests.broker.apis.test_authorization import denying
 
+from ottla.broker.apis import consumer_group_describe
+from ottla.env.slices import is_sliced
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Resource
 from ottla.testing.node import RunningNode, running_node
@@ -156,6 +159,19 @@ def delete(node: RunningNode, group: str) -> ErrorCode:
     (result,) = ask(node.address, asking.DELETE_GROUPS, 2, groups_names=[group]).results
     code: ErrorCode = result.error_code
     return code
+
+
+def test_groups_are_described_in_slices(node: RunningNode) -> None:
+    sliced: list[bool] = []
+
+    def describe(*asked: Any) -> dict[str, Any]:
+        sliced.append(is_sliced())
+        return described(*asked)
+
+    described = consumer_group_describe._describe
+    with patch.object(consumer_group_describe, "_describe", describe):
+        ask(node.address, asking.CONSUMER_GROUP_DESCRIBE, 1, group_ids=["a"], include_authorized_operations=False)
+    assert sliced == [True]
 
 
 def test_a_group_can_have_an_interval_of_its_own(node: RunningNode, place: Place, group: str) -> None:

@@ -13,6 +13,7 @@ from uuid import UUID
 from ottla.broker.context import Api, Context
 from ottla.broker.group_requests import serves_consumer_groups
 from ottla.coordinator.group.consumer.requests import DescribedGroup, DescribedMember
+from ottla.env.slices import Rows
 from ottla.metadata.image import MetadataImage
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import GROUP_OPERATIONS, Operation, Resource, allowed_bits
@@ -71,7 +72,7 @@ def _row(group: DescribedGroup, image: MetadataImage) -> _Row:
         "group_epoch": group.epoch,
         "assignment_epoch": group.target_epoch,
         "assignor_name": group.assignor,
-        "members": [_member(described, image) for described in group.members],
+        "members": [_member(described, image) for described in Rows(group.members)],
     }
 
 
@@ -109,7 +110,7 @@ def _assignment(partitions: Mapping[UUID, Collection[int]], image: MetadataImage
 
 def _topics_in(row: _Row) -> dict[str, None]:
     names: dict[str, None] = {}
-    for member in row["members"]:
+    for member in Rows(row["members"]):
         for assignment in (member["assignment"], member["target_assignment"]):
             names |= {topic["topic_name"]: None for topic in assignment["topic_partitions"]}
     return names
@@ -128,4 +129,4 @@ def _error(group_id: str, code: ErrorCode, message: str | None = None) -> _Row:
     }
 
 
-API: Final = Api(69, "ConsumerGroupDescribe", oldest=0, newest=1, handle=handle)
+API: Final = Api(69, "ConsumerGroupDescribe", oldest=0, newest=1, handle=handle, takes_long=True)

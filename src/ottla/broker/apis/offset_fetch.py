@@ -17,6 +17,7 @@ from ottla.broker.context import Api, Context
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.group.offsets import Fetched, Wanted
 from ottla.coordinator.machine import Outcome
+from ottla.env.slices import Rows
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import Operation, Resource
 
@@ -26,6 +27,7 @@ _MANY_GROUPS: Final = 8
 _BY_MEMBER: Final = 9
 _BY_ID: Final = 10
 _Answer = dict[str, Any]
+_Found = ErrorCode | dict[str, list[Fetched]] | list[list[Fetched]]
 
 
 def handle(context: Context, request: Any) -> Any | Coroutine[Any, Any, Any]:
@@ -47,26 +49,40 @@ def _fetch_now(context: Context, group: Any) -> _Answer:
     if not question.is_allowed:
         return question.refuse(ErrorCode.group_authorization_failed)
     try:
-        return context.node.groups.read(group.group_id, lambda machine: question.answer(machine, stable=False))
+        found = context.node.groups.read(group.group_id, lambda machine: question.ask(machine, stable=False))
     except KafkaError as error:
         return question.refuse(error.code)
+    return question.answer(found)
 
 
 async def _when_stable(context: Context, groups: Sequence[Any]) -> Any:
-    """From all that is there; the answer waits until it is committed."""
+    """From all that is there; the answer waits until it is committed.
 
-    async def fetch(group: Any) -> _Answer:
-        question = _Question(context, group)
-        if not question.is_allowed:
-            return question.refuse(ErrorCode.group_authorization_failed)
-        try:
-            return await context.node.groups.write(
-                group.group_id, lambda machine: Outcome(question.answer(machine, stable=True))
-            )
-        except KafkaError as error:
-            return question.refuse(error.code)
+    All are asked before any is waited for. No tasks: what they do would not be done in slices.
+    """
+    asked = [_ask(context, _Question(context, group)) for group in groups]
+    return _respond(context, [await _answered(question, found) for question, found in asked])
 
-    return _respond(context, await asyncio.gather(*map(fetch, groups)))
+
+def _ask(context: Context, question: _Question) -> tuple[_Question, asyncio.Future[_Found] | ErrorCode]:
+    if not question.is_allowed:
+        return question, ErrorCode.group_authorization_failed
+    try:
+        found = context.node.groups.submit(
+            question.group_id, lambda machine: Outcome(question.ask(machine, stable=True))
+        )  # fmt: skip
+    except KafkaError as error:
+        return question, error.code
+    return question, found
+
+
+async def _answered(question: _Question, found: asyncio.Future[_Found] | ErrorCode) -> _Answer:
+    if isinstance(found, ErrorCode):
+        return question.refuse(found)
+    try:
+        return question.answer(await found)
+    except KafkaError as error:
+        return question.refuse(error.code)
 
 
 class _Question:
@@ -76,6 +92,14 @@ class _Question:
         self._context = context
         self._group = group
         self._by_id = context.version >= _BY_ID
+        self._wanted: list[Wanted] = []
+        self._refused: list[_Answer] = []
+        if self.is_allowed:
+            self._sort_out()
+
+    @property
+    def group_id(self) -> str:
+        return str(self._group.group_id)
 
     @property
     def is_allowed(self) -> bool:
@@ -87,40 +111,47 @@ class _Question:
             topics = [self._nothing(topic, code) for topic in self._group.topics]
         return {"group_id": self._group.group_id, "error_code": code, "topics": topics}
 
-    def answer(self, machine: GroupMachine, *, stable: bool) -> _Answer:
+    def ask(self, machine: GroupMachine, *, stable: bool) -> _Found:
+        """Only what must be of one moment."""
+        group = self._group
         if self._context.version >= _BY_MEMBER:
-            group = self._group
             code = machine.owners.check_fetch(
                 group.group_id, group.member_id, group.member_epoch, committed_only=not stable
             )
             if code is not ErrorCode.none:
-                return self.refuse(code)
-        topics = self._all(machine, stable) if self._group.topics is None else self._some(machine, stable)
+                return code
+        if group.topics is None:
+            return machine.offsets.fetch_all(group.group_id, stable=stable)
+        return machine.offsets.fetch(group.group_id, self._wanted, stable=stable)
+
+    def answer(self, found: _Found) -> _Answer:
+        if isinstance(found, ErrorCode):
+            return self.refuse(found)
+        topics = self._all(found) if isinstance(found, dict) else self._some(found)
         return {"group_id": self._group.group_id, "error_code": ErrorCode.none, "topics": topics}
 
-    def _all(self, machine: GroupMachine, stable: bool) -> list[_Answer]:
+    def _all(self, found: dict[str, list[Fetched]]) -> list[_Answer]:
         """Topics that the asker may not see are left out, and in versions with ids those that have none any more."""
         topics = []
-        for name, rows in machine.offsets.fetch_all(self._group.group_id, stable=stable).items():
+        for name, rows in found.items():
             topic_id = self._context.node.image.topic_ids.get(name)
             if self._may_see(name) and (topic_id is not None or not self._by_id):
                 topics.append(_topic(name, topic_id, rows))
         return topics
 
-    def _some(self, machine: GroupMachine, stable: bool) -> list[_Answer]:
-        wanted: list[Wanted] = []
-        refused: list[_Answer] = []
-        for topic in self._group.topics:
+    def _some(self, found: list[list[Fetched]]) -> list[_Answer]:
+        pairs = zip(self._wanted, found, strict=True)
+        return [_topic(topic.topic, topic.topic_id, rows) for topic, rows in pairs] + self._refused
+
+    def _sort_out(self) -> None:
+        for topic in self._group.topics or ():
             name = self._name_of(topic)
             if name is None:
-                refused.append(self._nothing(topic, ErrorCode.unknown_topic_id))
+                self._refused.append(self._nothing(topic, ErrorCode.unknown_topic_id))
             elif not self._may_see(name):
-                refused.append(self._nothing(topic, ErrorCode.topic_authorization_failed))
+                self._refused.append(self._nothing(topic, ErrorCode.topic_authorization_failed))
             else:
-                wanted.append(Wanted(name, topic.partition_indexes, topic.topic_id if self._by_id else None))
-        found = machine.offsets.fetch(self._group.group_id, wanted, stable=stable)
-        answered = [_topic(topic.topic, topic.topic_id, rows) for topic, rows in zip(wanted, found, strict=True)]
-        return answered + refused
+                self._wanted.append(Wanted(name, topic.partition_indexes, topic.topic_id if self._by_id else None))
 
     def _may_see(self, topic: str) -> bool:
         return self._context.allowed(Operation.DESCRIBE, Resource.TOPIC, topic)
@@ -145,7 +176,7 @@ def _topic(name: str, topic_id: UUID | None, rows: list[Fetched]) -> _Answer:
             "metadata": row.metadata,
             "error_code": row.code,
         }
-        for row in rows
+        for row in Rows(rows)
     ]
     return {"name": name, "topic_id": topic_id, "partitions": partitions}
 
