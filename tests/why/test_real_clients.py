@@ -143,7 +143,7 @@ def _once_each() -> Iterator[Any]:
             yield pytest.param(story, protocol, id=f"{story.__name__}-{protocol}", marks=marks)
 
 
-@pytest.mark.parametrize(("story", "protocol"), _once_each())
+@pytest.mark.parametrize(("story", "protocol"), [*_once_each()])
 def test_real_clients(node: NodeProcess, story: Story, protocol: str) -> None:
     check(node, story, protocol, seed=0)
 
