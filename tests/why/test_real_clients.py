@@ -139,7 +139,7 @@ def _once_each() -> Iterator[Any]:
     """Each story with one of the protocols in the ordinary run, with the other among the slow tests."""
     for number, story in enumerate(STORIES):
         for place, protocol in enumerate(PROTOCOLS):
-            marks = () if (number + place) % 2 == 0 else pytest.mark.slow
+            marks = () if (number + place) % 2 else pytest.mark.slow
             yield pytest.param(story, protocol, id=f"{story.__name__}-{protocol}", marks=marks)
 
 
