@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 
+
+@lru_cache(4096)
 def group_hash(group_id: str) -> int:
     """Java's String.hashCode over UTF-16 units, without its sign; of the smallest number, 0."""
     value = 0
