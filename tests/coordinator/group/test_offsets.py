@@ -272,10 +272,13 @@ class TestExpiry:
         assert "offsets of the group b stay" in caplog.text
 
     def test_nothing_is_kept_of_groups_that_are_gone(self, machine: Machine) -> None:
+        async def come_and_go(keeper: Keeper, group: str) -> None:
+            await keeper.commit(group, 1)
+            await keeper.write(lambda groups: groups.delete([group]))
+
         async def story(keeper: Keeper) -> None:
             for number in range(300):
-                await keeper.commit(f"deleted-{number}", 1)
-                await keeper.write(lambda groups, number=number: groups.delete([f"deleted-{number}"]))
+                await come_and_go(keeper, f"deleted-{number}")
                 await keeper.commit(f"expires-{number}", 1)
             assert len(keeper.groups.offsets.table.groups()) == 600
             await asyncio.sleep(5 * MINUTE_S)
