@@ -117,7 +117,7 @@ UNIFORM = [
         id="one subscribes to less",
     ),
     pytest.param(
-        group({"A": 2, "B": 1}, m0=member("A", "A0 A1 A9"), m1=member("AB", "A0 B0")),
+        group({"A": 2, "B": 1}, m0=member("A", "A-1 A0 A1 A9"), m1=member("AB", "A0 B0")),
         {"m0": "A0 A1", "m1": "B0"},
         id="a mixed group with what cannot be",
     ),
