@@ -21,7 +21,7 @@ from ottla.record.batch import parse_header
 from ottla.record.builder import build_batch
 from ottla.record.reader import read_records
 from ottla.record.records import Record
-from ottla.replica.partition import Leadership, Partition
+from ottla.replica.partition import Appended, Leadership, Partition
 from ottla.sim.executor import SimExecutor
 
 
@@ -264,6 +264,74 @@ class TestLeaders:
             assert told.numbers.log == ["9 wrote b'a'", "9 aborted", "started"]
 
         go_on(machine, partition, story)
+
+
+def test_what_was_decided_on_what_did_not_happen_does_not_happen(machine: Machine) -> None:
+    """The second needs a batch of its own, so the first is appended, and fails, after the second was decided on it."""
+
+    async def story(told: Story) -> None:
+        await told.add(b"a")
+        append, failures = told.partition.append, [Appended(ErrorCode.not_enough_replicas)]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(told.partition, "append", lambda *given: failures.pop() if failures else append(*given))
+            shard = told.runtime.shard(0)
+            first = shard.write(lambda numbers: numbers.add(b"a", 10))
+            second = shard.write(lambda numbers: numbers.add(b"a", 1, copies=11))
+            results = await asyncio.gather(first, second, return_exceptions=True)
+        assert codes(results) == [ErrorCode.coordinator_not_available] * 2
+        assert told.numbers.undone == 2
+        assert await told.add(b"a") == 2
+
+    tell(machine, story, max_message_bytes=500)
+
+
+def test_an_outcome_that_cannot_be_applied_leaves_nothing_behind(machine: Machine) -> None:
+    async def story(told: Story) -> None:
+        first = told.add(b"a")
+        await asyncio.sleep(0)
+        half = [StoredRecord(b"b", b"1"), StoredRecord(b"b", b"not a number")]
+        with pytest.raises(KafkaError) as refused:
+            await told.runtime.write(0, lambda numbers: Outcome(1, half, numbers._undo))
+        assert refused.value.code is ErrorCode.unknown_server_error and told.numbers.undone == 1
+        assert [await first, await told.add(b"a")] == [1, 2]
+        keys = [record.key for batch in everything(told.partition.log) for record in read_records(batch)]
+        assert keys == [b"a", b"a"] and told.committed(b"b") is None
+
+    tell(machine, story)
+
+
+def test_an_alarm_that_fails_rings_again(machine: Machine) -> None:
+    async def story(told: Story) -> None:
+        shard = told.runtime.shard(0)
+        failures = [ValueError("once"), ValueError("twice")]
+
+        def operation() -> Outcome[int]:
+            if failures:
+                raise failures.pop()
+            return shard.machine.add(b"a")
+
+        shard.set("member", 100, operation)
+        await asyncio.sleep(0.9)
+        assert told.committed(b"a") is None
+        await asyncio.sleep(0.5)
+        assert told.committed(b"a") == 1
+
+    tell(machine, story)
+
+
+def test_a_shard_that_lost_its_place_in_the_log_is_loaded_again(machine: Machine) -> None:
+    async def story(told: Story) -> None:
+        await told.add(b"a")
+        stranger = build_batch([Record(b"s", b"7", 0)])
+        told.partition.log.append(stranger, parse_header(stranger), 5, 0, 0)
+        assert await told.add(b"a") == 2, "it is in the log, one place further on"
+        with pytest.raises(KafkaError) as refused:
+            await told.add(b"a")
+        assert refused.value.code is ErrorCode.coordinator_load_in_progress
+        await told.runtime.settle()
+        assert (told.committed(b"s"), await told.add(b"a")) == (7, 3)
+
+    tell(machine, story)
 
 
 def test_of_records_with_one_key_the_last_is_replayed_in_its_place(machine: Machine) -> None:

@@ -21,7 +21,7 @@ _numbers = count()
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     with running_process(
-        tmp_path_factory.mktemp("groups"), group_initial_rebalance_delay_ms=200, group_min_session_timeout_ms=500,
+        tmp_path_factory.mktemp("groups"), group_initial_rebalance_delay_ms=1000, group_min_session_timeout_ms=500,
         offsets_topic_num_partitions=4, group_consumer_min_heartbeat_interval_ms=100,
         group_consumer_heartbeat_interval_ms=200, group_consumer_assignment_interval_ms=0,
     ) as node:  # fmt: skip
@@ -82,8 +82,16 @@ class Group:
             member.close()
 
 
-@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
-@pytest.mark.parametrize("instances", [(None, None, None), ("a", "b", "c")], ids=["dynamic", "static"])
+@pytest.mark.parametrize(
+    ("assignor", "instances"),
+    [
+        ("range", (None, None, None)),
+        ("range", ("a", "b", "c")),
+        # Not with dynamic members: from its second generation on librdkafka writes its sticky assignor's data into
+        # assignments, and such a group cannot be upgraded, in Kafka as here.
+        ("cooperative-sticky", ("a", "b", "c")),
+    ],
+)
 def test_there_and_back(node: NodeProcess, assignor: str, instances: tuple[str | None, ...]) -> None:
     group = Group(node, assignor, *instances)
     assert group.type == "classic"

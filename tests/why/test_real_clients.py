@@ -1,12 +1,12 @@
 """Real clients that are closed, killed, stopped and kept busy: each time the group knows why.
 
-Once in the ordinary run; twenty times with other timings among the slow tests.
+Each once in the ordinary run; with both protocols, and twenty times with other timings, among the slow tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import pytest
 from tests.why.given import POLL_S, PROTOCOLS, SESSION_S, Group, Member, group_of
@@ -135,8 +135,15 @@ def check(node: NodeProcess, story: Story, protocol: str, seed: int) -> None:
         assert set(found[expected]["members"]) <= {member.name for member in involved}, summaries
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def _once_each() -> Iterator[Any]:
+    """Each story with one of the protocols in the ordinary run, with the other among the slow tests."""
+    for number, story in enumerate(STORIES):
+        for place, protocol in enumerate(PROTOCOLS):
+            marks = () if (number + place) % 2 else pytest.mark.slow
+            yield pytest.param(story, protocol, id=f"{story.__name__}-{protocol}", marks=marks)
+
+
+@pytest.mark.parametrize(("story", "protocol"), [*_once_each()])
 def test_real_clients(node: NodeProcess, story: Story, protocol: str) -> None:
     check(node, story, protocol, seed=0)
 

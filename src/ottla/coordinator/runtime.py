@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from ottla.coordinator.machine import Machine, Outcome
-from ottla.coordinator.shard import Shard
+from ottla.coordinator.shard import Shard, State
 from ottla.env.ports import Env
 from ottla.env.tasks import Tasks
 from ottla.env.timers import TimerWheel
@@ -47,6 +47,8 @@ class Runtime(Generic[M]):
         shard = self._shards.get(partition)
         if shard is None:
             raise KafkaError(ErrorCode.not_coordinator, "the coordinator is elsewhere")
+        if shard.state is State.CLOSED and shard.partition.is_leader:  # it lost its place in the log
+            shard = self._elect(shard.partition)
         shard.check()
         return shard
 
@@ -73,10 +75,11 @@ class Runtime(Generic[M]):
         if shard is not None:
             shard.committed(offset)
 
-    def _elect(self, partition: Partition) -> None:
+    def _elect(self, partition: Partition) -> Shard[M]:
         shard = Shard(self._env, self._timers, partition, self._make, self._reply_within_ms)
         self._shards[partition.key.partition] = shard
         self._tasks.start(self._load(shard), f"load {partition.key}")
+        return shard
 
     async def _load(self, shard: Shard[M]) -> None:
         try:

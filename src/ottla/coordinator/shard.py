@@ -35,6 +35,7 @@ _log = logging.getLogger("ottla.coordinator")
 
 _ALL: Final = -1
 _RECORD_OVERHEAD: Final = 40
+_AGAIN_MS: Final = 500
 
 
 class State(Enum):
@@ -110,8 +111,7 @@ class Shard(Generic[M]):
         self._alarms.clear()
         if self._deadline is not None:
             self._deadline.cancel()
-        moved = KafkaError(ErrorCode.not_coordinator, "the coordinator has moved")
-        self._fail(self._batch_base, moved, everything=True)
+        self._fail(self._batch_base, _moved(), everything=True)
         self.machine.stopped()
 
     def check(self) -> None:
@@ -136,15 +136,10 @@ class Shard(Generic[M]):
     def _accept(self, outcome: Outcome[R]) -> asyncio.Future[R]:
         done: asyncio.Future[R] = self._loop.create_future()
         if outcome.records:
-            self._make_room(outcome.records)
-            if not self._batch:
-                self._batch_base = self._end
-            for record in outcome.records:
-                self.timeline.offset = self._end
-                self.machine.replay(record, -1, -1)
-                self._batch.append(record)
-                self._end += 1
-            self._batch_bytes += _size(outcome.records)
+            error = self._make_room(outcome.records) or self._apply(outcome.records)
+            if error is not None:
+                _undo(outcome, done, error)
+                return done
             if not self._append_is_due:
                 self._append_is_due = True
                 self._loop.call_soon(self._append)
@@ -159,6 +154,26 @@ class Shard(Generic[M]):
             self._append()  # it may be too large even alone: to be known before anything is decided on it
         return done
 
+    def _apply(self, records: Sequence[StoredRecord]) -> KafkaError | None:
+        """To the state and to the batch, all of them or none."""
+        before, first = len(self._batch), self._end
+        if not before:
+            self._batch_base = first
+        try:
+            for record in records:
+                self.timeline.offset = self._end
+                self.machine.replay(record, -1, -1)
+                self._batch.append(record)
+                self._end += 1
+        except Exception:
+            _log.exception("%s: what was decided cannot be applied", self.partition.key)
+            self.timeline.undo(first)
+            del self._batch[before:]
+            self._end = first
+            return KafkaError(ErrorCode.unknown_server_error, "what was decided cannot be applied")
+        self._batch_bytes += _size(records)
+        return None
+
     def _give_up(self) -> None:
         """Whoever has waited too long is told so. What was decided may still come to be, and be undone if not."""
         self._deadline = None
@@ -169,31 +184,36 @@ class Shard(Generic[M]):
                 break
             _refuse(reply.done, KafkaError(ErrorCode.coordinator_not_available, "not committed in time"))
 
-    def _make_room(self, records: Sequence[StoredRecord]) -> None:
-        """A batch has to fit into the topic's `max.message.bytes`; one outcome's records are never divided."""
-        if self._batch and self._batch_bytes + _size(records) > self.partition.log.config.max_message_bytes:
-            self._append()
+    def _make_room(self, records: Sequence[StoredRecord]) -> KafkaError | None:
+        """A batch has to fit into the topic's `max.message.bytes`; one outcome's records are never divided.
 
-    def _append(self) -> None:
+        An error if what waited could not be appended: the outcome was decided on what has not happened.
+        """
+        if self._batch and self._batch_bytes + _size(records) > self.partition.log.config.max_message_bytes:
+            return self._append()
+        return None
+
+    def _append(self) -> KafkaError | None:
         self._append_is_due = False
         if not self._batch or self.state is not State.ACTIVE:
-            return
+            return None
         records, self._batch = self._batch, []
         self._batch_bytes = 0
         now_ms = self._env.clock.now_ms()
         batch = build_plain_batch(records, now_ms)
         if len(batch) > self.partition.log.config.max_message_bytes:
-            self._fail(self._batch_base, KafkaError(ErrorCode.unknown_server_error, "too much for one batch"))
-            return
+            return self._fail(self._batch_base, KafkaError(ErrorCode.unknown_server_error, "too much for one batch"))
         appended = self.partition.append(batch, _ALL, Origin.COORDINATOR, self.epoch)
         assert isinstance(appended, Appended)
         if appended.code is not ErrorCode.none:
-            self._fail(self._batch_base, KafkaError(_ERRORS.get(appended.code, appended.code), appended.message or ""))
-        elif appended.base_offset != self._batch_base:
+            code = _ERRORS.get(appended.code, appended.code)
+            return self._fail(self._batch_base, KafkaError(code, appended.message or ""))
+        if appended.base_offset != self._batch_base:
             _log.error("%s: appended at %d instead of %d", self.partition.key, appended.base_offset, self._batch_base)
             self.close()
-        else:
-            self.committed(self.partition.high_watermark)
+            return _moved()
+        self.committed(self.partition.high_watermark)
+        return None
 
     def committed(self, offset: int) -> None:
         """The high watermark has moved."""
@@ -205,7 +225,7 @@ class Shard(Generic[M]):
             reply = waiting.popleft()
             _happened(reply.outcome, reply.done)
 
-    def _fail(self, base: int, error: KafkaError, *, everything: bool = False) -> None:
+    def _fail(self, base: int, error: KafkaError, *, everything: bool = False) -> KafkaError:
         """What was decided from an offset on has not happened; when the shard closes, nothing that is not committed."""
         self._batch.clear()
         self._batch_bytes = 0
@@ -215,9 +235,8 @@ class Shard(Generic[M]):
         self.timeline.undo(base)
         self._end = base
         for reply in failed:  # the newest first, as they were built on each other
-            if reply.outcome.undone is not None:
-                reply.outcome.undone(error)
-            _refuse(reply.done, error)
+            _undo(reply.outcome, reply.done, error)
+        return error
 
     # -- alarms
 
@@ -245,7 +264,14 @@ class Shard(Generic[M]):
             alarm.rings = alarm.due
             self._alarms[name] = alarm
         elif self.state is State.ACTIVE:
-            self._accept(alarm.operation())
+            try:
+                outcome = alarm.operation()
+            except Exception:  # a member that cannot be removed now must not stay for ever
+                _log.exception("%s: an alarm failed, and rings again", self.partition.key)
+                if name not in self._alarms:
+                    self.set(name, _AGAIN_MS, alarm.operation)
+                return
+            self._accept(outcome)
 
 
 _ERRORS: Final = {
@@ -265,6 +291,16 @@ def _happened(outcome: Outcome[R], done: asyncio.Future[R]) -> None:
         outcome.committed()
     if not done.done():
         done.set_result(outcome.reply)
+
+
+def _undo(outcome: Outcome[R], done: asyncio.Future[R], error: KafkaError) -> None:
+    if outcome.undone is not None:
+        outcome.undone(error)
+    _refuse(done, error)
+
+
+def _moved() -> KafkaError:
+    return KafkaError(ErrorCode.not_coordinator, "the coordinator has moved")
 
 
 def _refuse(done: asyncio.Future[Any], error: KafkaError) -> None:

@@ -66,8 +66,10 @@ class Work(greenlet, Generic[R]):  # type: ignore[misc]  # greenlet has no types
         return self._result  # type: ignore[return-value]
 
     def give_up(self) -> None:
-        """Wherever it is, it ends there."""
-        if not self.dead:
+        """Wherever it is, it ends there; what it does on its way out may breathe, and is not waited for."""
+        if getcurrent() is self:
+            raise GreenletExit
+        while not self.dead:
             self.parent = getcurrent()
             self.throw()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Iterator
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
@@ -13,19 +14,22 @@ from tests.log.given import Machine, everything, marker
 from tests.replica.given import ALONE, leader
 
 from ottla.broker.group_coordinator import group_hash
-from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, commit_record
+from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, commit_record, write_key
 from ottla.coordinator.group.offset_sweep import _RECORDS_A_TURN
 from ottla.coordinator.group.offsets import Commit, Fetched, Member, Wanted
+from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.record.batch import parse_header
 from ottla.record.builder import build_batch
 from ottla.record.reader import read_records
 from ottla.record.records import Record
+from ottla.replica.partition import Appended
 from ottla.sim.executor import SimExecutor
 
 OK = ErrorCode.none
 MINUTE_S = 60
 DAY_S = 86_400
+OFTEN = config(offsets_retention_minutes=1, offsets_retention_check_interval_ms=10_000)
 
 
 @pytest.fixture
@@ -216,12 +220,69 @@ class TestExpiry:
             await asyncio.sleep(5 * MINUTE_S)
             assert keeper.offsets("g") == {} and keeper.groups.classic.ids() == []
 
-        settings = config(offsets_retention_minutes=1, offsets_retention_check_interval_ms=10_000)
-        partition = tell(machine, story, settings=settings)
+        partition = tell(machine, story, settings=OFTEN)
         sizes = [parse_header(data).record_count for data in everything(partition.log)[2:]]
         assert max(sizes) <= _RECORDS_A_TURN + 1
         records = [record for data in everything(partition.log) for record in read_records(data)]
         assert sum(record.value is None for record in records) == many + 500 + 501  # offsets, and their groups
+
+    def test_a_sweep_that_cannot_be_stored_is_tried_again_with_the_next(self, machine: Machine) -> None:
+        async def story(keeper: Keeper) -> None:
+            rows = [Commit("orders", number, 1) for number in range(_RECORDS_A_TURN + 5)]
+            await keeper.write(lambda groups: groups.offsets.commit(Member("g"), rows, 9))
+            tried: list[object] = []
+
+            def refuse(*batch: object) -> Appended:
+                tried.append(batch)
+                return Appended(ErrorCode.not_enough_replicas)
+
+            with patch.object(keeper.partition, "append", refuse):
+                await asyncio.sleep(5 * MINUTE_S)
+            assert 20 <= len(tried) <= 31
+            assert len(keeper.offsets("g")) == _RECORDS_A_TURN + 5
+            await asyncio.sleep(MINUTE_S)
+            assert keeper.offsets("g") == {} and keeper.groups.classic.ids() == []
+
+        tell(machine, story, settings=OFTEN)
+
+    def test_one_that_fails_is_not_the_last(self, machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
+        async def story(keeper: Keeper) -> None:
+            await keeper.commit("g", 1)
+            with patch.object(keeper.groups.offsets.table, "of_group", side_effect=RuntimeError("broken")):
+                await asyncio.sleep(5 * MINUTE_S)
+            assert 20 < len(caplog.records) < 40, "once in each interval"
+            await asyncio.sleep(MINUTE_S)
+            assert keeper.offsets("g") == {}
+
+        tell(machine, story, settings=OFTEN)
+
+    def test_a_group_that_cannot_be_read_is_not_in_the_way_of_the_others(
+        self, machine: Machine, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def story(keeper: Keeper) -> None:
+            await asyncio.gather(*[keeper.commit(group, 1) for group in ("a", "b", "c")])
+            newer = StoredRecord(write_key(OffsetKey("b", "orders", 1)), b"\x00\x63")
+            await keeper.write(lambda groups: Outcome(None, [newer]))
+            await asyncio.sleep(5 * MINUTE_S)
+            assert keeper.groups.classic.ids() == ["b"]
+
+        tell(machine, story, settings=OFTEN)
+        assert "offsets of the group b stay" in caplog.text
+
+    def test_nothing_is_kept_of_groups_that_are_gone(self, machine: Machine) -> None:
+        async def come_and_go(keeper: Keeper, group: str) -> None:
+            await keeper.commit(group, 1)
+            await keeper.write(lambda groups: groups.delete([group]))
+
+        async def story(keeper: Keeper) -> None:
+            for number in range(300):
+                await come_and_go(keeper, f"deleted-{number}")
+                await keeper.commit(f"expires-{number}", 1)
+            assert len(keeper.groups.offsets.table.groups()) == 600
+            await asyncio.sleep(5 * MINUTE_S)
+            assert keeper.groups.offsets.table.groups() == []
+
+        tell(machine, story, settings=OFTEN)
 
 
 def test_offsets_of_a_deleted_topic_go_but_not_those_of_its_successor(machine: Machine) -> None:

@@ -20,7 +20,7 @@ _KNOWS_ABSENCE: Final = 6
 
 def handle(context: Context, request: Any) -> Any:
     wants_operations = context.version >= _TELLS_OPERATIONS and request.include_authorized_operations
-    refused = [group_id for group_id in request.groups if not _may(context, group_id)]
+    refused = {group_id: None for group_id in request.groups if not _may(context, group_id)}
     groups = [_row(DescribedGroup(group_id, ""), ErrorCode.group_authorization_failed) for group_id in refused]
     for group_id in request.groups:
         if group_id in refused:

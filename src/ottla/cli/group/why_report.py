@@ -10,7 +10,7 @@ import click
 
 from ottla.cli.admin.group_history import GroupHistory
 from ottla.cli.admin.group_lag import Progress
-from ottla.cli.output import count
+from ottla.cli.output import count, shown
 from ottla.cli.times import iso
 from ottla.coordinator.group.history.entries import Change, Entry, Incident, Outcome, Rebalance
 from ottla.coordinator.group.history.finding import TROUBLE, Finding
@@ -41,11 +41,11 @@ class Report:
         for number, finding in enumerate(self.findings, 1):
             yield ""
             yield from self._told(number, finding, width)
-        shown = self._history.entries[::-1][:last]
-        if shown:
+        newest = self._history.entries[::-1][:last]
+        if newest:
             yield ""
             yield click.style("What happened, the newest first", bold=True)
-            for entry in shown:
+            for entry in newest:
                 yield from _wrapped(self._entry(entry), width, first="  ", rest="            ")
 
     def _headline(self) -> str:
@@ -185,5 +185,6 @@ def _with_times(value: Any) -> Any:
 def _wrapped(
     text: str, width: int, *, first: str = "", rest: str = "", bold: bool = False, colour: str | None = None
 ) -> Iterator[str]:
-    for line in textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False):
+    # What clients call themselves and say is in it: made harmless here, before any of it is styled.
+    for line in textwrap.wrap(shown(text), width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False):
         yield click.style(line, bold=bold, fg=colour) if bold or colour else line

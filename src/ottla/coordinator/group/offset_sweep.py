@@ -5,21 +5,32 @@ A sweep walks over all groups of a shard, a few in a turn: neither the loop nor 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla.coordinator.group.offset_records import CommittedOffset, tombstone
 from ottla.coordinator.group.offset_table import OffsetTable
 from ottla.coordinator.group.offsets import OwnerOfOffsets, Owners
 from ottla.coordinator.machine import Outcome, StoredRecord, Timers
+from ottla.model.errors import OttlaError
 from ottla.model.names import NO_TIMESTAMP
 
 _GROUPS_A_TURN: Final = 200
 _RECORDS_A_TURN: Final = 1000
 _EXPIRY: Final = "expire offsets"
-Look = Callable[[str], Iterator[StoredRecord]]
+_log = logging.getLogger("ottla.coordinator")
+
+
+class _Walk(NamedTuple):
+    name: object
+    groups: list[str]
+    look: Callable[[str], Iterator[StoredRecord]]
+    again: Callable[[], Outcome[None]] | None
+    """How to begin anew after a failure, if not where it failed."""
+    done: Callable[[], None]
 
 
 class OffsetSweep:
@@ -45,12 +56,16 @@ class OffsetSweep:
         self._timers.set(_EXPIRY, self._interval_ms(), self._expire)
 
     def _expire(self) -> Outcome[None]:
-        return self._walk(_EXPIRY, self._owners.ids(), self._expired, self.start)
+        """Tables of groups that are gone stay until here: when a group goes, its last records may still be undone."""
+        self.start()  # for the next, whatever becomes of this one
+        groups = list(dict.fromkeys((*self._table.groups(), *self._owners.ids())))
+        return self._walk(_Walk(_EXPIRY, groups, self._expired, self._expire, self.start), len(groups))
 
     def _expired(self, group_id: str) -> Iterator[StoredRecord]:
         """And the group itself, if nothing is left of it."""
         owner = self._owners.get(group_id)
         if owner is None:
+            self._table.forget_empty(group_id)
             return
         now_ms, all_expired = self._now_ms(), True
         for key, committed in self._table.of_group(group_id):
@@ -83,20 +98,41 @@ class OffsetSweep:
                 if key.topic in topics and self._table.get(key) is None:
                     yield tombstone(key)
 
-        return self._walk(("forget topics", *topics), self._table.groups(), forgotten, lambda: None)
+        groups = self._table.groups()
+        name = ("forget topics", *topics.items())
+        walk = _Walk(name, groups, forgotten, None, lambda: self._timers.cancel(name))
+        return self._walk(walk, len(groups))
 
-    def _walk(self, name: object, groups: list[str], look: Look, done: Callable[[], None]) -> Outcome[None]:
-        """Takes groups from the end of the list; what is found is gone from the table before the next turn."""
+    # -- going through groups
+
+    def _walk(self, walk: _Walk, left: int) -> Outcome[None]:
+        """Takes groups from the end of the list; what is found is gone from the table before the next turn.
+
+        The next turn comes once this one is committed. If that fails, or this raises, another begins much later:
+        whatever is in the way of it will not be gone in a moment.
+        """
+        self._timers.set(walk.name, self._interval_ms(), walk.again or (lambda: self._walk(walk, left)))
         records: list[StoredRecord] = []
-        for _ in range(min(_GROUPS_A_TURN, len(groups))):
+        to_go = left
+        for _ in range(min(_GROUPS_A_TURN, left)):
             room = _RECORDS_A_TURN - len(records)
-            found = list(islice(look(groups[-1]), room))
+            found = self._found(walk, walk.groups[to_go - 1], room)
             records += found
             if len(found) == room:  # there may be more
                 break
-            groups.pop()
-        if groups:
-            self._timers.set(name, 0, lambda: self._walk(name, groups, look, done))
-        else:
-            done()
-        return Outcome(None, records)
+            to_go -= 1
+
+        def committed() -> None:
+            if to_go:
+                self._timers.set(walk.name, 0, lambda: self._walk(walk, to_go))
+            else:
+                walk.done()
+
+        return Outcome(None, records, committed=committed)
+
+    def _found(self, walk: _Walk, group_id: str, most: int) -> list[StoredRecord]:
+        try:
+            return list(islice(walk.look(group_id), most))
+        except OttlaError as error:  # one that cannot be read is not in the way of the others
+            _log.error("offsets of the group %s stay, though they may have expired: %s", group_id, error)
+            return []
