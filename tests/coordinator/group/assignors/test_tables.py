@@ -95,6 +95,11 @@ UNIFORM = [
         id="two had the same: the first keeps it",
     ),
     pytest.param(group({"A": 1}, m0=member("A", "A0 A7")), {"m0": "A0"}, id="a partition that is not there"),
+    pytest.param(
+        group({"A": 2, "B": 1}, m0=member("A", "A-1 A0"), m1=member("B", "B0")),
+        {"m0": "A0 A1", "m1": "B0"},
+        id="a partition that cannot be, where topics differ",
+    ),
     # different topics
     pytest.param(
         group({"A": 3, "B": 3, "C": 2}, m0=member("AB"), m1=member("C"), m2=member("BC")),

@@ -98,7 +98,7 @@ def _assignments_are_not_stored(patch: pytest.MonkeyPatch) -> None:
 
 
 def _an_upgrade_forgets_who_has_what(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(upgrade, "topic_ids", lambda places, image: {})
+    patch.setattr(upgrade._Claims, "granted", lambda self, places: {})
 
 
 def _a_downgrade_leaves_partitions_behind(patch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 from tests.coordinator.group.consumer.given import Coordinator, image_of
 
 from ottla.coordinator.group.consumer.core import Settings
-from ottla.coordinator.group.consumer.matching import match
+from ottla.coordinator.group.consumer.matching import check_pattern, match
+from ottla.model.errors import ErrorCode, KafkaError
 
 
 def given_topics(**topics: int) -> Coordinator:
@@ -142,3 +145,89 @@ def test_a_group_that_is_gone_by_then_stays_so() -> None:
 )  # fmt: skip
 def test_a_pattern_has_to_match_the_whole_name(pattern: str, name: str, matches: bool) -> None:
     assert match([pattern], [name]) == {pattern: [name] if matches else []}
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "\\pL" * 10_900, "\\pL" * 65, "[^\\pL\\PN]" * 33, ".{0,1000}" * 28, "x{0,1000}" * 8, "x{500,501}" * 2,
+        "." * 4097, "(?i)\\W" * 900,
+    ],
+)  # fmt: skip
+def test_a_pattern_that_would_keep_the_loop_is_refused_before_it_can(pattern: str) -> None:
+    given = given_topics(t=1)
+    began = process_time()
+
+    code, message = given.error("m1", 0, topics=[], pattern=pattern, owned={}, rebalance_timeout_ms=1)
+
+    assert process_time() - began < 0.2  # some take seconds
+    assert code is ErrorCode.invalid_regular_expression
+    assert message is not None and len(message) < 5000
+    assert given.log == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "|".join(f"orders-{number}.v1" for number in range(250)),
+        "[a-z]{1,249}",
+        "(a|b){2}-\\pL+",
+        "x{1000}",
+        "(a{2}){3}",
+    ],
+)
+def test_patterns_that_people_write_are_taken(pattern: str) -> None:
+    check_pattern(pattern)
+
+
+def test_one_that_counts_is_matched_beside_the_loop() -> None:
+    """`((x{0,31}){0,31})` takes seconds for a few hundred long names."""
+    given = given_topics(xx=1, y=1)
+    given.join("m1", [], pattern="(x{0,9}){2}")
+    given.advance(0)
+    assert len(given.beside.jobs) == 1
+
+    given.beside.finish(given)
+
+    assert given.group.patterns["(x{0,9}){2}"].topics == {"xx"}
+
+
+def test_what_could_not_be_stored_is_not_tried_again_with_each_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+
+    def counted(patterns: list[str], names: list[str]) -> dict[str, list[str]]:
+        runs.append(patterns)
+        return match(patterns, names)
+
+    monkeypatch.setattr("ottla.coordinator.group.consumer.patterns.match", counted)
+    given = given_topics(a1=1)
+    given.join("m1", [], pattern="a.*")
+    for _ in range(20):
+        if (due := given.alarms.due(given.now_ms)) is not None:
+            undone = due[1]().undone
+            assert undone is not None
+            undone(KafkaError(ErrorCode.coordinator_not_available, "not stored"))
+        given.advance(500)
+        given.beat("m1", 1)
+    assert len(runs) == 1
+
+    given.advance(1)
+    given.beat("m1", 1)
+    given.advance(0)
+
+    assert len(runs) == 2 and given.group.patterns["a.*"].topics == {"a1"}
+
+
+def test_a_clock_that_goes_back_stops_nothing() -> None:
+    given = given_topics(a1=1)
+    given.join("m1", [], pattern="a.*")
+    given.advance(0)
+    given.beat("m1", 1)
+
+    later = Coordinator(given.log, now_ms=given.now_ms - 3_600_000, image=image_of(2, a1=1, a2=1))
+    later.groups.topics_changed(["a2"], created=True)
+    later.beat("m1", 2)
+    later.advance(0)
+    later.beat("m1", 2)
+
+    assert later.has("m1") == {"a1": [0], "a2": [0]}

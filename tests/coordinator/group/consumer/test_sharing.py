@@ -241,3 +241,13 @@ def test_it_is_dropped_if_the_epoch_that_it_was_for_has_been_undone() -> None:
     given.beside.finish(given)
 
     assert given.groups.get(GROUP) is None and given.log == []
+
+
+def test_a_clock_that_goes_back_stops_no_assignment() -> None:
+    given = Coordinator()
+    given.join("m1")
+
+    later = Coordinator(given.log, now_ms=given.now_ms - 3_600_000)
+    epoch = later.join("m2").epoch
+
+    assert later.group.target.now.epoch == later.group.epoch == epoch

@@ -75,6 +75,11 @@ class TestJoining:
                 ErrorCode.unknown_server_error,
                 "Malformed embedded consumer protocol in subscription deserialization: it ends at byte 3, too early",
             ),
+            (
+                {"protocols": (Protocol("range", subscription(["t"])), Protocol("x", b"\x00\x01?"))},
+                INCONSISTENT,
+                "The subscription that comes with the protocol x cannot be read: it ends at byte 3, too early.",
+            ),
         ],
     )
     def test_errors(self, member: ClassicMember, changed: dict[str, Any], code: ErrorCode, message: str) -> None:

@@ -7,16 +7,19 @@ from collections.abc import Callable
 import pytest
 from tests.coordinator.group.consumer.given import SETTINGS, Consumer, image_of
 from tests.coordinator.group.migration.given import (
+    FIRST_MS,
     NONE,
     REBALANCE_MS,
     SESSION_MS,
     ClassicMember,
     Coordinator,
     code_of,
+    subscription,
 )
 
 from ottla.coordinator.group.classic.embedded_protocol import read_assignment
 from ottla.coordinator.group.classic.group import State
+from ottla.coordinator.group.classic.requests import Protocol
 from ottla.coordinator.group.events import Cause, RebalanceStarted
 from ottla.coordinator.group.migration.policy import Policy
 from ottla.model.errors import ErrorCode
@@ -199,3 +202,32 @@ def test_a_member_that_does_not_come_back_in_time() -> None:
             classic.heartbeat()
 
     assert coordinator.classic_group.is_empty
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\xff", b"\xff\xff", b"\x00\x01?"])
+def test_subscriptions_that_cannot_be_read_keep_nobody_in_the_group(garbage: bytes) -> None:
+    """As a classic group's members brought them: an upgrade reads only those of the protocol in use."""
+    coordinator = Coordinator(image=FOUR)
+    first, second, third = (ClassicMember(coordinator) for _ in range(3))
+    good = Protocol("range", subscription(["t"]))
+    spoken = {first: (Protocol("x", garbage), good), second: (good, Protocol("x", garbage))}
+    spoken[third] = spoken[second]
+    waiting = []
+    for member, protocols in spoken.items():
+        member.take(member.say_join(protocols=protocols)[0])
+        waiting.append(member.say_join(protocols=protocols))
+    coordinator.advance(FIRST_MS)
+    for member, (told,) in zip(spoken, waiting, strict=True):
+        member.take(told)
+    assert coordinator.classic_group.protocol == "range"
+    second.say_sync()
+    third.say_sync()
+    first.sync({first.id: {"t": [0]}, second.id: {"t": [1, 2]}, third.id: {"t": [3]}})
+    coordinator.join("consumer", instance_id="new")
+    second.leave()
+    third.leave()  # so that the one that is left likes `x` best
+
+    coordinator.leave("consumer", "new")
+
+    assert coordinator.is_classic() and coordinator.classic_group.protocol == "x"
+    assert read_assignment(coordinator.classic_group.members[first.id].assignment).places == {"t": (0,)}

@@ -246,3 +246,44 @@ def test_a_static_member_keeps_its_place_when_it_comes_back_as_a_consumer() -> N
     assert set(coordinator.group.members) == {"new", second.id}
     assert code_of(first.heartbeat)[0] is ErrorCode.fenced_instance_id
     assert coordinator.group.epoch == answer.epoch == 1  # nothing has changed for anyone
+
+
+def test_what_two_claim_is_the_first_ones() -> None:
+    coordinator = Coordinator(image=FOUR)
+    first, second = ClassicMember(coordinator), ClassicMember(coordinator)
+    classic_group(coordinator, first, second, a={"t": [0, 1, 2]}, b={"t": [2, 1, 3]})
+
+    coordinator.join("new")
+
+    assert (coordinator.has(first.id), coordinator.has(second.id)) == ({"t": [0, 1, 2]}, {"t": [3]})
+    second.leave()
+    for _ in range(3):
+        coordinator.advance(1500)
+        coordinator.beat("new", coordinator.member("new").epoch)
+    members = dict(coordinator.group.members.items())
+    had = [number for member in members.values() for number in parts(member.assigned).get("t", [])]
+    given_up = [number for member in members.values() for number in parts(member.revoking).get("t", [])]
+    assert sorted(had + given_up) == [0, 1, 2, 3]
+    owners = {number: owner for rows in coordinator.group.counts.owners.values() for number, owner in rows.items()}
+    assert all(owners[number] == first.id for number in given_up)
+
+
+@pytest.mark.parametrize("number", [-1, -5, 4, 77, 2**31 - 1])
+@pytest.mark.parametrize("topics", [("t",), ("t", "u")])
+def test_partitions_that_are_not_there_are_nobodys(number: int, topics: tuple[str, ...]) -> None:
+    coordinator = Coordinator(image=image_of(t=4, u=2))
+    member = ClassicMember(coordinator)
+    classic_group(coordinator, member, a={"t": [0, number], "gone": [0]})
+
+    new = Consumer(coordinator, "new", topics)
+
+    assert coordinator.has(member.id) == {"t": [0]}
+    for _ in range(8):
+        coordinator.advance(1500)
+        if member.heartbeat() is REBALANCING:
+            member.join()
+            member.sync()
+        new.beat()
+    assert coordinator.state == "Stable"
+    assert sorted(member.owned.get("t", []) + new.owned.get("t", [])) == [0, 1, 2, 3]
+    assert new.owned.get("u", []) == ([0, 1] if "u" in topics else [])

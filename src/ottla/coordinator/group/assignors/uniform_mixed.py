@@ -63,7 +63,7 @@ class _Mixed:
                     continue
                 owners = self._owners[topic]
                 for partition in partitions:
-                    if partition < len(owners) and owners[partition] == _NOBODY:
+                    if 0 <= partition < len(owners) and owners[partition] == _NOBODY:
                         owners[partition] = number
                         self._sizes[number] += 1
                     else:  # someone else's by then: who came first keeps it

@@ -56,6 +56,14 @@ def read_subscription(data: bytes) -> Subscription:
     return Subscription(version, topics, owned, rack)
 
 
+def version_to_answer(subscription: bytes) -> int:
+    """The version of a member's words, in which it is told its share; the oldest if there is none to be read."""
+    try:
+        return _Reader(subscription).version()
+    except Unreadable:
+        return 0
+
+
 def read_assignment(data: bytes) -> EmbeddedAssignment:
     """Without a byte: nothing was assigned."""
     if not data:

@@ -15,6 +15,7 @@ from ottla.coordinator.group.classic.embedded_protocol import (
     Subscription,
     Unreadable,
     read_subscription,
+    version_to_answer,
     write_assignment,
 )
 from ottla.coordinator.group.classic.requests import (
@@ -155,7 +156,7 @@ class ClassicMembers:
         image = self._core.image()
         topics = ((image.topics.get(topic_id), partitions) for topic_id, partitions in member.assigned.items())
         places = {topic.name: partitions for topic, partitions in topics if topic is not None}
-        assignment = write_assignment(read_subscription(protocol.metadata).version, places)
+        assignment = write_assignment(version_to_answer(protocol.metadata), places)
 
         def committed() -> None:
             self._removal.has_synced(group, member)
@@ -236,14 +237,24 @@ def _is_supported(group: ConsumerGroup, request: JoinRequest) -> bool:
 
 
 def _subscription(request: JoinRequest) -> Subscription:
-    """All protocols of a consumer come with the same."""
+    """All protocols of a consumer come with the same. Each may be chosen if the group becomes a classic one."""
+    first, *others = request.protocols
     try:
-        return read_subscription(request.protocols[0].metadata)
+        subscription = read_subscription(first.metadata)
     except Unreadable as error:
         raise KafkaError(
             ErrorCode.unknown_server_error,
             f"Malformed embedded consumer protocol in subscription deserialization: {error}",
         ) from error
+    for protocol in others:
+        try:
+            read_subscription(protocol.metadata)
+        except Unreadable as error:
+            raise KafkaError(
+                ErrorCode.inconsistent_group_protocol,
+                f"The subscription that comes with the protocol {protocol.name} cannot be read: {error}.",
+            ) from error
+    return subscription
 
 
 def _check_generation(member: Member, generation: int) -> None:

@@ -9,8 +9,8 @@ Three epochs follow each other: the group's, which a change of members, subscrip
 which catches up when an assignment is computed; and each member's, which catches up with heartbeats.
 
 All that is here comes from records and changes only as they are replayed, but for the time of the next look at the
-metadata. A classic member (during a migration) is a `Member` with `classic` set: it is in all of the same tables, and
-`counts.classic_members` says how many there are.
+metadata and that of the last vain attempt to match patterns. A classic member (during a migration) is a `Member` with
+`classic` set: it is in all of the same tables, and `counts.classic_members` says how many there are.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class ConsumerGroup:
         self.target: TimelineValue[TargetEpoch] = TimelineValue(timeline, TargetEpoch(1))
         self.has_partitions_record = TimelineValue(timeline, False)
         self.known_hash: tuple[tuple[int, int], int] | None = None  # of its topics, and when that was so
+        self.not_matched_ms = -(2**63)
+        """When its patterns could not be matched last."""
         self._look_at_metadata_ms = 0
         self._looked_in_epoch = 0
 

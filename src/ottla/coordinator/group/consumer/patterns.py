@@ -14,7 +14,7 @@ from typing import Final
 
 from ottla.coordinator.group.consumer.core import MAX_INT, Core
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.matching import check_pattern, match
+from ottla.coordinator.group.consumer.matching import check_pattern, is_quick, match
 from ottla.coordinator.group.consumer.members import Member
 from ottla.coordinator.group.consumer.records import (
     PATTERN,
@@ -27,12 +27,11 @@ from ottla.coordinator.group.consumer.records import (
 from ottla.coordinator.group.consumer.requests import HeartbeatRequest
 from ottla.coordinator.group.events import Cause, EpochBumped
 from ottla.coordinator.machine import Outcome, StoredRecord
+from ottla.model.errors import KafkaError
 
 _log = logging.getLogger("ottla.coordinator")
 _PAUSE_MS: Final = 10_000
 """Patterns of a group are not matched again before this, whatever happens."""
-_AT_ONCE: Final = 2000
-"""So many names times patterns are matched on the loop in less than a few milliseconds."""
 _NEVER: Final = Matches()
 
 
@@ -77,29 +76,37 @@ class Patterns:
         name = ("match patterns", group.id)
         last = next((matches for _, matches in group.patterns.items()), _NEVER)
         now_ms = self._core.now_ms()
-        if now_ms <= last.at_ms + _PAUSE_MS or self._core.background.is_running(name):
+        pauses = _is_within(_PAUSE_MS, last.at_ms, now_ms) or _is_within(_PAUSE_MS, group.not_matched_ms, now_ms)
+        if pauses or self._core.background.is_running(name):
             return
         patterns = _patterns_after(group, old, new)
         is_due = (
             is_new
             or len(patterns) != len(group.patterns)
             or (last is not _NEVER and last.metadata_offset < self.topics_came_at)
-            or now_ms > last.at_ms + self._core.limits.pattern_refresh_ms
+            or not _is_within(self._core.limits.pattern_refresh_ms, last.at_ms, now_ms)
         )
         if not is_due or not patterns:
             return
         image = self._core.image()
         finish = partial(self._matched, group.id, may_see, image.offset, now_ms)
-        if len(image.topic_ids) * len(patterns) <= _AT_ONCE:
+        if is_quick(patterns, len(image.topic_ids)):
             self._core.timers.set(name, 0, lambda: finish(match(patterns, image.topic_ids)))
         else:
             self._core.background.start(
-                name, match, (patterns, list(image.topic_ids)), finish, partial(self._failed, group.id)
+                name, match, (patterns, list(image.topic_ids)), finish, partial(self._failed, group.id, now_ms)
             )
 
-    def _failed(self, group_id: str, error: BaseException) -> Outcome[None]:
+    def _failed(self, group_id: str, at_ms: int, error: BaseException) -> Outcome[None]:
+        """Also when what they match could not be stored. No record tells of it, so the group itself remembers."""
         _log.error("group %s: its patterns could not be matched: %s", group_id, error)
+        group = self._core.groups.get(group_id)
+        if group is not None:
+            group.not_matched_ms = at_ms
         return Outcome(None)
+
+    def _not_stored(self, group_id: str, at_ms: int, error: KafkaError) -> None:
+        self._failed(group_id, at_ms, error)
 
     def _matched(
         self,
@@ -130,7 +137,12 @@ class Patterns:
             records.append(group_record(group_id, GroupEpoch(epoch, metadata_hash)))
             group.looked_at_metadata(self._core.now_ms() + MAX_INT, epoch)
             self._core.note(EpochBumped, group, epoch, Cause.PARTITIONS_CHANGED, (), "patterns match other topics")
-        return Outcome(None, records)
+        return Outcome(None, records, partial(self._not_stored, group_id, at_ms))
+
+
+def _is_within(span_ms: int, since_ms: int, now_ms: int) -> bool:
+    """Not if it seems to come from the future: the clock has gone back since."""
+    return since_ms <= now_ms <= since_ms + span_ms
 
 
 def _patterns_after(group: ConsumerGroup, old: Member, new: Member) -> list[str]:

@@ -68,10 +68,13 @@ class Targets:
         return Target(epoch, assignments[new.id])
 
     def _may_compute(self, group: ConsumerGroup) -> bool:
-        """Assignments of a group keep their distance (KIP-1263): many members that come at once cause but two."""
+        """Assignments of a group keep their distance (KIP-1263): many members that come at once cause but two.
+
+        One that seems to come from the future, as the clock has gone back since, keeps nobody waiting.
+        """
         last_ms = group.target.now.computed_ms
         pause_ms = self._core.settings(group.id).assignment_interval_ms
-        return last_ms == 0 or pause_ms == 0 or self._core.now_ms() >= last_ms + pause_ms
+        return last_ms == 0 or pause_ms == 0 or not last_ms <= self._core.now_ms() < last_ms + pause_ms
 
     def _assigned_beside(
         self, group_id: str, epoch: int, assignor: str, started_ms: int, assignments: Mapping[str, Assignment]

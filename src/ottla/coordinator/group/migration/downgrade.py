@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ottla.coordinator.group.assignors.spec import Assignment
-from ottla.coordinator.group.classic.embedded_protocol import Unreadable, read_subscription, write_assignment
+from ottla.coordinator.group.classic.embedded_protocol import version_to_answer, write_assignment
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.members import Member as ClassicGroupMember
 from ottla.coordinator.group.classic.records import group_record
@@ -19,7 +19,6 @@ from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.members import Member
 from ottla.coordinator.machine import StoredRecord
 from ottla.metadata.image import MetadataImage
-from ottla.model.errors import ErrorCode, KafkaError
 
 
 def can_downgrade(group: ConsumerGroup, leaving: Collection[Member], max_size: int) -> bool:
@@ -52,12 +51,7 @@ def downgraded(
         targets[member.id] = group.targets.get(owner) or {}
         members.append(_converted(member))
     classic = ClassicGroup.moved_from_consumer_protocol(group.id, group.epoch, members, now_ms)
-    try:
-        assignments = {member.id: _share(classic, member, targets[member.id], image) for member in members}
-    except Unreadable as error:
-        raise KafkaError(
-            ErrorCode.group_id_not_found, f"Cannot downgrade the classic group {group.id}: {error}."
-        ) from error
+    assignments = {member.id: _share(classic, member, targets[member.id], image) for member in members}
     for member in members:
         member.assignment = assignments[member.id]
     return classic, [*group.deletions(), group_record(group.id, classic.stored(assignments))]
@@ -78,8 +72,7 @@ def _converted(member: Member) -> ClassicGroupMember:
 
 
 def _share(group: ClassicGroup, member: ClassicGroupMember, target: Assignment, image: MetadataImage) -> bytes:
-    version = read_subscription(member.metadata(group.protocol)).version
-    return write_assignment(version, topic_names(target, image))
+    return write_assignment(version_to_answer(member.metadata(group.protocol)), topic_names(target, image))
 
 
 def topic_names(assignment: Assignment, image: MetadataImage) -> dict[str, Collection[int]]:

@@ -44,7 +44,8 @@ def upgraded(
     group: ClassicGroup, image: MetadataImage, hash_of: Callable[[Collection[str]], int]
 ) -> list[StoredRecord]:  # fmt: skip
     """The records that end the classic group and begin the consumer group, in Kafka's order."""
-    members = [_converted(group, member, image) for member in group.members.values()]
+    claims = _Claims(image)
+    members = [_converted(group, member, claims) for member in group.members.values()]
     topics = frozenset(topic for member in members for topic in member.topics)
     return [
         tombstone(group.id),
@@ -56,7 +57,7 @@ def upgraded(
     ]
 
 
-def _converted(group: ClassicGroup, member: ClassicGroupMember, image: MetadataImage) -> Member:
+def _converted(group: ClassicGroup, member: ClassicGroupMember, claims: _Claims) -> Member:
     try:
         assignment = read_assignment(member.assignment)
         # before the first generation no protocol has been chosen; in all of them a member says the same of its topics
@@ -84,16 +85,33 @@ def _converted(group: ClassicGroup, member: ClassicGroupMember, image: MetadataI
         group.generation,
         MemberState.STABLE,
         {
-            topic_id: dict.fromkeys(sorted(partitions), group.generation)
-            for topic_id, partitions in topic_ids(assignment.places, image).items()
+            topic_id: dict.fromkeys(partitions, group.generation)
+            for topic_id, partitions in claims.granted(assignment.places).items()
         },
     )
 
 
-def topic_ids(places: Places, image: MetadataImage) -> dict[UUID, frozenset[int]]:
-    """Partitions by the ids of their topics; topics that are gone are left out."""
-    found = ((image.topic(name), partitions) for name, partitions in places.items())
-    return {topic.id: frozenset(partitions) for topic, partitions in found if topic is not None and partitions}
+class _Claims:
+    """What members say they have was shared out by one of them, and nobody has checked it.
+
+    Only what there is can be had, and by one member: the first in the group's order.
+    """
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._taken: dict[UUID, set[int]] = {}
+
+    def granted(self, places: Places) -> dict[UUID, list[int]]:
+        granted: dict[UUID, list[int]] = {}
+        for name, partitions in places.items():
+            topic = self._image.topic(name)
+            if topic is None:
+                continue
+            taken = self._taken.setdefault(topic.id, set())
+            if free := sorted((topic.partitions.keys() & set(partitions)) - taken):
+                taken.update(free)
+                granted[topic.id] = free
+        return granted
 
 
 def _target(member: Member) -> dict[UUID, frozenset[int]]:
