@@ -43,12 +43,11 @@ def restart_static_members(node: Node, number: int) -> dict[str, Any]:
     _until(lambda: sum(len(member.owned) for member in members) == PARTITIONS and all(m.owned for m in members))
     time.sleep(2 * _HEARTBEAT_MS / 1000)
     before = [member.assignments for member in members]
-    rebalances = 0
     for place, name in enumerate(names):
         members[place].stop()
-        members[place] = _Member(node, topic, {"group.instance.id": name})
-        _until(lambda place=place: bool(members[place].owned))  # type: ignore[misc]
-        before[place] = members[place].assignments
+        members[place] = back = _Member(node, topic, {"group.instance.id": name})
+        _until(back.has_some)
+        before[place] = back.assignments
     time.sleep(2 * _HEARTBEAT_MS / 1000)
     rebalances = sum(member.assignments - was for member, was in zip(members, before, strict=True))
     for member in members:
@@ -115,6 +114,9 @@ class _Member:
         self._consumer = Consumer(given | settings)
         self._thread = threading.Thread(target=self._live)
         self._thread.start()
+
+    def has_some(self) -> bool:
+        return bool(self.owned)
 
     def stop(self) -> None:
         self._is_done = True

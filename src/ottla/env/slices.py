@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextvars import copy_context
+from functools import partial
 from math import inf
 from typing import Any, Final, Generic, TypeVar
 
@@ -129,7 +130,8 @@ class Sliced(Generic[R]):
         self._coroutine.close()
 
     def __await__(self) -> Generator[Any, Any, R]:
-        step: Callable[[], Any] = lambda: self._coroutine.send(None)  # noqa: E731
+        go_on: Callable[[], Any] = partial(self._coroutine.send, None)
+        step = go_on
         while True:
             work = Work(self._elapsed, step)
             work.go_on()
@@ -147,10 +149,6 @@ class Sliced(Generic[R]):
             try:
                 yield waits_for
             except BaseException as error:
-                step = _throw(self._coroutine, error)
+                step = partial(self._coroutine.throw, error)
             else:
-                step = lambda: self._coroutine.send(None)  # noqa: E731
-
-
-def _throw(coroutine: Coroutine[Any, Any, Any], error: BaseException) -> Callable[[], Any]:
-    return lambda: coroutine.throw(error)
+                step = go_on

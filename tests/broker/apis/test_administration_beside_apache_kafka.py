@@ -26,10 +26,10 @@ from tests.broker.apis.altering import (
     replaced,
 )
 from tests.broker.apis.asking import ask, create, topic_to_create
-from tests.broker.apis.test_beside_apache_kafka import Both, configs, plain, topics
+from tests.broker.apis.beside import Both, running_both
+from tests.broker.apis.test_beside_apache_kafka import configs, plain, topics
 
 from ottla.testing import apache_kafka
-from ottla.testing.node import running_node
 
 pytestmark = [
     pytest.mark.kafka,
@@ -43,15 +43,11 @@ DESCRIBE = asking.DESCRIBE_CONFIGS
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    kafka = apache_kafka.ApacheKafka.start(tmp_path_factory.mktemp("kafka"), apache_kafka.free_port(), num_partitions=2)
-    try:
-        with running_node(tmp_path_factory.mktemp("ottla"), num_partitions=2) as ottla:
-            for address in (kafka.bootstrap, ottla.address):
-                wanted = (("t", 1), ("d1", 5), ("d2", 3), ("d3", 1), ("grows", 1), ("a.b", 1))
-                create(address, *(topic_to_create(name, partitions) for name, partitions in wanted))
-            yield Both(kafka.bootstrap, ottla.address)
-    finally:
-        kafka.stop()
+    with running_both(tmp_path_factory, num_partitions=2) as both:
+        for address in both:
+            wanted = (("t", 1), ("d1", 5), ("d2", 3), ("d3", 1), ("grows", 1), ("a.b", 1))
+            create(address, *(topic_to_create(name, partitions) for name, partitions in wanted))
+        yield both
 
 
 def alter(*resources: dict[str, Any], check: bool = False, version: int = 1) -> Question:

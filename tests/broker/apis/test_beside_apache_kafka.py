@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import pytest
 from tests.broker.apis import asking
 from tests.broker.apis.asking import ask, create, topic_to_create
+from tests.broker.apis.beside import Both, running_both
 
 from ottla.model.errors import ErrorCode
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
 from ottla.testing import apache_kafka
-from ottla.testing.node import running_node
 
 pytestmark = [
     pytest.mark.kafka,
@@ -36,22 +36,13 @@ OF_NO_INTEREST = {"error_message", "cluster_id", "port", "throttle_time"}
 SET_BY_KAFKA = "min.insync.replicas"
 
 
-class Both(NamedTuple):
-    kafka: str
-    ottla: str
-
-
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     """Two brokers with the same topics and records."""
-    kafka = apache_kafka.ApacheKafka.start(tmp_path_factory.mktemp("kafka"), apache_kafka.free_port(), num_partitions=2)
-    try:
-        with running_node(tmp_path_factory.mktemp("ottla"), num_partitions=2) as ottla:
-            for address in (kafka.bootstrap, ottla.address):
-                _fill(address)
-            yield Both(kafka.bootstrap, ottla.address)
-    finally:
-        kafka.stop()
+    with running_both(tmp_path_factory, num_partitions=2) as both:
+        for address in both:
+            _fill(address)
+        yield both
 
 
 def _fill(address: str) -> None:

@@ -11,12 +11,11 @@ import pytest
 from tests.broker.apis import asking
 from tests.broker.apis.altering import DELETE, GROUP, SET, changed
 from tests.broker.apis.asking import ask, create, topic_to_create
+from tests.broker.apis.beside import Both, running_both
 from tests.broker.apis.committing import await_coordinator, commit, fetch
 from tests.broker.apis.consuming import Place
-from tests.broker.apis.test_beside_apache_kafka import Both
 
 from ottla.testing import apache_kafka
-from ottla.testing.node import running_node
 
 pytestmark = [
     pytest.mark.kafka,
@@ -36,14 +35,10 @@ STORIES: dict[str, Story] = {}
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    kafka = apache_kafka.ApacheKafka.start(tmp_path_factory.mktemp("kafka"), apache_kafka.free_port(), **SETTINGS)
-    try:
-        with running_node(tmp_path_factory.mktemp("ottla"), **SETTINGS) as ottla:
-            for address in (kafka.bootstrap, ottla.address):
-                create(address, *(topic_to_create(*topic) for topic in TOPICS))
-            yield Both(kafka.bootstrap, ottla.address)
-    finally:
-        kafka.stop()
+    with running_both(tmp_path_factory, **SETTINGS) as both:
+        for address in both:
+            create(address, *(topic_to_create(*topic) for topic in TOPICS))
+        yield both
 
 
 def story(tell: Story) -> Story:

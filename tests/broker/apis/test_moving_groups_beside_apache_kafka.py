@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 from tests.broker.apis import asking
 from tests.broker.apis.asking import ask, create, topic_to_create
+from tests.broker.apis.beside import Both, running_both
 from tests.broker.apis.committing import await_coordinator, commit
 from tests.broker.apis.consuming import Place
-from tests.broker.apis.test_beside_apache_kafka import Both
 from tests.coordinator.group.migration.given import subscription
 
 from ottla.coordinator.group.classic.embedded_protocol import read_assignment, write_assignment
 from ottla.model.errors import ErrorCode
 from ottla.testing import apache_kafka
-from ottla.testing.node import running_node
 
 pytestmark = [
     pytest.mark.kafka,
@@ -36,15 +35,11 @@ STORIES: dict[str, Story] = {}
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    kafka = apache_kafka.ApacheKafka.start(tmp_path_factory.mktemp("kafka"), apache_kafka.free_port(), **SETTINGS)
-    try:
-        with running_node(tmp_path_factory.mktemp("ottla"), **SETTINGS) as ottla:
-            for address in (kafka.bootstrap, ottla.address):
-                create(address, topic_to_create("t", 4), topic_to_create("u", 2))
-                _await_all_coordinators(address)
-            yield Both(kafka.bootstrap, ottla.address)
-    finally:
-        kafka.stop()
+    with running_both(tmp_path_factory, **SETTINGS) as both:
+        for address in both:
+            create(address, topic_to_create("t", 4), topic_to_create("u", 2))
+            _await_all_coordinators(address)
+        yield both
 
 
 def _await_all_coordinators(address: str) -> None:

@@ -30,7 +30,6 @@ from tests.corpus.conversations.talk import Talk
 from tests.corpus.conversations.voices import ORDERS, Voice
 from tests.interop.group_consumers import until
 
-from ottla.broker.apis.registry import ALL
 from ottla.env.randomness import SeededRandom
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import RunningNode, running_node
@@ -39,7 +38,6 @@ SETTINGS: dict[str, str | int | bool] = {
     "offsets_topic_num_partitions": PARTITIONS,
     "group_initial_rebalance_delay_ms": 0,
 }
-KNOWS_MODERN = any(api.name == "ConsumerGroupDescribe" for api in ALL)
 
 
 @pytest.fixture(scope="module")
@@ -90,15 +88,13 @@ def put_logs(data: Path) -> None:
 
 
 def test_its_groups_and_offsets_are_found(node: RunningNode, manifest: dict[str, Any]) -> None:
-    groups = [row for row in manifest["groups"] if KNOWS_MODERN or row[3] == "classic"]
-    assert [row for row in listed(node.address) if KNOWS_MODERN or row[0] not in MODERN] == groups
+    assert listed(node.address) == manifest["groups"]
     for group in CLASSIC:
         assert described(node.address, group) == manifest["classic"][group], group
     for group in (*CLASSIC, *MODERN):
         assert offsets(node.address, group) == manifest["offsets"][group], group
 
 
-@pytest.mark.skipif(not KNOWS_MODERN, reason="the consumer protocol is not offered")
 @pytest.mark.parametrize("group", MODERN)
 def test_its_groups_of_the_consumer_protocol_are_found(node: RunningNode, manifest: dict[str, Any], group: str) -> None:
     assert described_modern(node.address, group) == manifest["modern"][group]

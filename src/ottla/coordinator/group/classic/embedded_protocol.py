@@ -56,6 +56,15 @@ def read_subscription(data: bytes) -> Subscription:
     return Subscription(version, topics, owned, rack)
 
 
+def read_topics(data: bytes) -> frozenset[str]:
+    """Of a subscription in whatever version: all begin with topics and user data, and Kafka looks no further."""
+    reader = _Reader(data)
+    reader.int16()
+    topics = frozenset(reader.text() for _ in range(reader.count()))
+    reader.blob()
+    return topics
+
+
 def version_to_answer(subscription: bytes) -> int:
     """The version of a member's words, in which it is told its share; the oldest if there is none to be read."""
     try:
@@ -87,10 +96,13 @@ class _Reader:
         self._at = 0
 
     def version(self) -> int:
-        version = self._number(_SHORT)
+        version = self.int16()
         if version < 0:
             raise Unreadable(f"what consumers tell each other has the version {version}")
         return min(version, _NEWEST)
+
+    def int16(self) -> int:
+        return self._number(_SHORT)
 
     def int32(self) -> int:
         return self._number(_INT)
@@ -108,7 +120,7 @@ class _Reader:
         return text
 
     def nullable_text(self) -> str | None:
-        size = self._number(_SHORT)
+        size = self.int16()
         try:
             return None if size < 0 else self._take(size).decode()
         except UnicodeDecodeError as error:

@@ -67,20 +67,6 @@ class Downgrades(Protocol):
     def replaced_by(self, group: ConsumerGroup, joining: Member, *, is_stale: bool) -> Outcome[None]: ...
 
 
-class _Never:
-    def without(self, group: ConsumerGroup, leaving: Sequence[Member], reply: R) -> Outcome[R] | None:
-        return None
-
-    def is_last(self, group: ConsumerGroup, replaced: Member) -> bool:
-        return False
-
-    def replaced_by(self, group: ConsumerGroup, joining: Member, *, is_stale: bool) -> Outcome[None]:
-        raise NotImplementedError
-
-
-NEVER: Final[Downgrades] = _Never()
-
-
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What comes from outside."""
@@ -102,7 +88,7 @@ class Core:
         self.timers = around.timers
         self.background = around.background
         self.neighbours: Neighbours = NOBODY
-        self.downgrades: Downgrades = NEVER
+        self.downgrades: Downgrades  # told by `ConsumerGroups.migrate`, which knows the classic groups
         self.now_ms = around.now_ms
         self.new_id = around.new_id
         self.image = around.image

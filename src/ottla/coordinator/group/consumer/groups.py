@@ -21,7 +21,6 @@ from ottla.coordinator.group.consumer.replaying import put
 from ottla.coordinator.group.consumer.requests import DescribedGroup, DescribedMember
 from ottla.coordinator.group.events import GroupDeleted, GroupLoaded
 from ottla.coordinator.group.migration.moves import Moves, Rules
-from ottla.coordinator.group.neighbours import Neighbours
 from ottla.coordinator.group.offsets import CommitCheck
 from ottla.coordinator.machine import StoredRecord
 from ottla.coordinator.timeline import Timeline
@@ -39,9 +38,6 @@ class ConsumerGroups:
         self.classic_members = ClassicMembers(self._core, self._removal, self.heartbeat)
 
     # -- groups of the other kind
-
-    def live_beside(self, neighbours: Neighbours) -> None:
-        self._core.neighbours = neighbours
 
     def migrate(self, classic: ClassicGroups, rules: Rules) -> None:
         """Beside classic groups that may become consumer groups, and these classic ones again."""

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from struct import Struct
-from struct import error as StructError
 from typing import Final, NamedTuple
 
+from ottla.coordinator.group.classic.embedded_protocol import Unreadable, read_assignment
 from ottla.coordinator.group.events import Partitions, Topic
 from ottla.coordinator.group.history.entries import KEPT_NAMES, Move
 
 Owned = Mapping[str, frozenset[int]]
 """Partitions by topic, of one member."""
-_HEAD: Final = Struct(">hi")
-_SIZE: Final = Struct(">h")
-_COUNT: Final = Struct(">i")
 _MANY: Final = 10_000
 NOTHING: Final[Owned] = {}
 
@@ -23,26 +19,11 @@ NOTHING: Final[Owned] = {}
 @lru_cache(maxsize=256)
 def owned_by(assignment: bytes) -> Owned:
     """What a leader has assigned to a consumer; nothing if it is not written as consumers do."""
-    if not assignment:
-        return NOTHING
-    found: dict[str, frozenset[int]] = {}
     try:
-        _, topics = _HEAD.unpack_from(assignment)
-        at = _HEAD.size
-        for _ in range(topics):
-            (size,) = _SIZE.unpack_from(assignment, at)
-            at += _SIZE.size
-            name = assignment[at : at + size].decode()
-            at += size
-            (count,) = _COUNT.unpack_from(assignment, at)
-            at += _COUNT.size
-            if count < 0 or at + 4 * count > len(assignment):
-                return NOTHING
-            found[name] = frozenset(Struct(f">{count}i").unpack_from(assignment, at))
-            at += 4 * count
-    except (StructError, UnicodeDecodeError):
+        places = read_assignment(assignment).places
+    except Unreadable:
         return NOTHING
-    return found
+    return {topic: frozenset(numbers) for topic, numbers in places.items()}
 
 
 def owned_in(partitions: Partitions, name_of: Callable[[Topic], str]) -> Owned:
