@@ -65,7 +65,8 @@ class Api:
     `handle` gets the decoded request and gives the answer (or a whole frame), a coroutine of it, or what it waits for.
     `handle_raw`, for Produce and Fetch, gets the body's bytes and gives a whole frame. `advertise_from` is what
     ApiVersions says where that differs, and `is_offered` whether it says anything; an API that is not offered is
-    answered nevertheless. `takes_long`: a short question may have a long answer.
+    answered nevertheless. `takes_long`: a short question may have a long answer. `forwards`: only the active controller
+    can answer; another node passes the request on.
     """
 
     key: int
@@ -77,3 +78,4 @@ class Api:
     advertise_from: int | None = None
     is_offered: Callable[[Node], bool] | None = None
     takes_long: bool = False
+    forwards: bool = False

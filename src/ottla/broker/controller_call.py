@@ -21,7 +21,7 @@ async def call_controller(context: Context, request: Request[R], within: timedel
         return _TIMED_OUT
     try:
         async with asyncio.timeout(within.total_seconds()):
-            return await context.node.controller.submit(request)
+            return await context.node.local_controller.submit(request)
     except TimeoutError:
         return _TIMED_OUT
     except KafkaError as error:

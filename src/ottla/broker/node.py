@@ -44,7 +44,7 @@ from ottla.metadata.controller.config_rules import config_rules
 from ottla.metadata.controller.features import SUPPORTED, bootstrap_records
 from ottla.metadata.controller.requests import RegisterBroker, UnfenceBroker
 from ottla.metadata.controller.settings import ControllerSettings
-from ottla.metadata.controller_port import ControllerPort
+from ottla.metadata.controller_port import ControllerPort, MetadataFeed
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.metadata.local_controller import LocalController
@@ -94,7 +94,9 @@ class Node:
     # What `start` makes.
     timers: TimerWheel
     waiting: WaitingRoom
-    controller: ControllerPort
+    feed: MetadataFeed
+    local_controller: LocalController
+    controller: ControllerPort  # wherever the active one is
     producer_ids: ProducerIds
     auto_create: AutoCreate
     logs: LogManager
@@ -104,7 +106,6 @@ class Node:
     groups: GroupCoordinator
     stalled_commits: StalledCommits
     raft: RaftNode
-    _controller: LocalController
     _metadata_log: MetadataLog
     _connections: ConnectionSettings
 
@@ -115,7 +116,7 @@ class Node:
 
     @property
     def image(self) -> MetadataImage:
-        return self._controller.image
+        return self.feed.image
 
     @property
     def is_serving(self) -> bool:
@@ -157,11 +158,11 @@ class Node:
         await self._register(tuple(log_dir.id for log_dir in opened.online))
         self.state = NodeState.RECOVERY
         self._open_logs(opened)
-        await self._controller.subscribe(self.replicas.publish)
-        await self._controller.subscribe(self.telemetry.publish)
-        await self._controller.subscribe(self._look_for_registration)
+        await self.feed.subscribe(self.replicas.publish)
+        await self.feed.subscribe(self.telemetry.publish)
+        await self.feed.subscribe(self._look_for_registration)
         self.groups.start(self.image)
-        await self._controller.subscribe(self.groups.publish)
+        await self.feed.subscribe(self.groups.publish)
         await self.directories.settle()
         if self.failed.done():
             self.failed.result()
@@ -192,7 +193,7 @@ class Node:
             config.get_int("internal.metadata.max.batch.size.in.bytes"),
         )
         records = bootstrap.load(env.disk, config.metadata_log_dir) or bootstrap_records()
-        self.controller = self._controller = LocalController(env, raft, settings, records)
+        self.controller = self.feed = self.local_controller = LocalController(env, raft, settings, records)
         self.producer_ids = ProducerIds(self.controller, config.node_id, lambda: self.broker_epoch)
         internal = {
             OFFSETS_TOPIC: lambda: offsets_topic(self.config),
@@ -200,8 +201,8 @@ class Node:
         }
         self.auto_create = AutoCreate(self.controller, internal)
         self.directories = Directories(self.controller, config.node_id, lambda: self.broker_epoch)
-        await self._controller.start()
-        await self._controller.subscribe(self.dynamic_config.publish)
+        await self.local_controller.start()
+        await self.feed.subscribe(self.dynamic_config.publish)
 
     def _metadata_failed(self, error: BaseException) -> None:
         """Without its metadata log a node must not serve: what it would acknowledge could not be kept."""
@@ -379,7 +380,7 @@ class Node:
         self.loop_lag.stop()
         self.timers.close()
         await self.logs.stop(self.broker_epoch)
-        await self._controller.stop()
+        await self.local_controller.stop()
         await self._metadata_log.stop()
         self.status.close()
         self.env.executor.close()

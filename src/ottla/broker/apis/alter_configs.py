@@ -42,4 +42,4 @@ def _check(context: Context, row: Any) -> bool:
     return False
 
 
-API: Final = Api(33, "AlterConfigs", oldest=0, newest=2, handle=handle, takes_long=True)
+API: Final = Api(33, "AlterConfigs", oldest=0, newest=2, handle=handle, takes_long=True, forwards=True)

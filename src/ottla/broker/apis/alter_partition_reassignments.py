@@ -57,4 +57,4 @@ def _answer(context: Context, request: Any, error: ApiError, outcomes: Partition
     )
 
 
-API: Final = Api(45, "AlterPartitionReassignments", oldest=0, newest=1, handle=handle)
+API: Final = Api(45, "AlterPartitionReassignments", oldest=0, newest=1, handle=handle, forwards=True)

@@ -50,4 +50,4 @@ def _wanted(topic: Any) -> NewPartitions:
     )
 
 
-API: Final = Api(37, "CreatePartitions", oldest=0, newest=3, handle=handle, takes_long=True)
+API: Final = Api(37, "CreatePartitions", oldest=0, newest=3, handle=handle, takes_long=True, forwards=True)

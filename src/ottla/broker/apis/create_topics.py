@@ -96,4 +96,4 @@ def _answer(context: Context, reply: TopicCreated, configs: tuple[tuple[str, str
     }
 
 
-API: Final = Api(19, "CreateTopics", oldest=2, newest=7, handle=handle, takes_long=True)
+API: Final = Api(19, "CreateTopics", oldest=2, newest=7, handle=handle, takes_long=True, forwards=True)

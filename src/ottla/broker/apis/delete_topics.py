@@ -79,4 +79,4 @@ def _answer(context: Context, replies: list[TopicDeleted]) -> Any:
     )
 
 
-API: Final = Api(20, "DeleteTopics", oldest=1, newest=6, handle=handle, takes_long=True)
+API: Final = Api(20, "DeleteTopics", oldest=1, newest=6, handle=handle, takes_long=True, forwards=True)

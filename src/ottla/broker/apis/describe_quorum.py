@@ -79,4 +79,4 @@ def _nodes(context: Context) -> list[dict[str, Any]]:
     return [{"node_id": config.node_id, "listeners": listeners}]
 
 
-API: Final = Api(55, "DescribeQuorum", oldest=0, newest=2, handle=handle)
+API: Final = Api(55, "DescribeQuorum", oldest=0, newest=2, handle=handle, forwards=True)

@@ -59,4 +59,4 @@ def _answer(context: Context, error: ApiError, outcomes: PartitionErrors) -> Any
     )
 
 
-API: Final = Api(43, "ElectLeaders", oldest=0, newest=2, handle=handle, takes_long=True)
+API: Final = Api(43, "ElectLeaders", oldest=0, newest=2, handle=handle, takes_long=True, forwards=True)

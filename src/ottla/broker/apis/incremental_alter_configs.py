@@ -128,4 +128,4 @@ def _check_level(config: Any) -> None:
         raise KafkaError(ErrorCode.invalid_request, "Removing the log level of the root logger is not allowed")
 
 
-API: Final = Api(44, "IncrementalAlterConfigs", oldest=0, newest=1, handle=handle, takes_long=True)
+API: Final = Api(44, "IncrementalAlterConfigs", oldest=0, newest=1, handle=handle, takes_long=True, forwards=True)

@@ -42,4 +42,4 @@ def _answer(context: Context, code: ErrorCode, topics: list[dict[str, Any]]) -> 
     return context.respond(throttle_time=timedelta(0), error_code=code, error_message=None, topics=topics)
 
 
-API: Final = Api(46, "ListPartitionReassignments", oldest=0, newest=0, handle=handle, takes_long=True)
+API: Final = Api(46, "ListPartitionReassignments", oldest=0, newest=0, handle=handle, takes_long=True, forwards=True)

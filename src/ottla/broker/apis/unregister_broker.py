@@ -22,4 +22,4 @@ async def handle(context: Context, request: Any) -> Any:
     return context.respond(throttle_time=timedelta(0), error_code=error.code, error_message=error.message)
 
 
-API: Final = Api(64, "UnregisterBroker", oldest=0, newest=0, handle=handle)
+API: Final = Api(64, "UnregisterBroker", oldest=0, newest=0, handle=handle, forwards=True)

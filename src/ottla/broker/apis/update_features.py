@@ -49,4 +49,4 @@ def _answer(context: Context, error: ApiError, updated: list[str]) -> Any:
     )
 
 
-API: Final = Api(57, "UpdateFeatures", oldest=0, newest=2, handle=handle)
+API: Final = Api(57, "UpdateFeatures", oldest=0, newest=2, handle=handle, forwards=True)

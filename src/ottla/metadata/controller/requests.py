@@ -172,6 +172,66 @@ class BeginControlledShutdown(Request[None]):
     broker_epoch: int
 
 
+class HeartbeatReply(NamedTuple):
+    is_caught_up: bool
+    """Whether the broker has applied its own registration."""
+    is_fenced: bool
+    should_shut_down: bool
+    """Nothing is led by it any more, or everybody goes: it may end."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHeartbeat(Request[HeartbeatReply]):
+    broker_id: int
+    broker_epoch: int
+    metadata_offset: int
+    """How far the broker has applied the metadata."""
+    want_fence: bool = False
+    want_shut_down: bool = False
+    offline_directories: tuple[UUID, ...] = ()
+    cordoned_directories: tuple[UUID, ...] | None = None
+
+
+class IsrMember(NamedTuple):
+    broker_id: int
+    broker_epoch: int = -1  # -1: not known, and not looked at
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAlteration:
+    """What a leader proposes: its ISR to be, given what it knows of the partition."""
+
+    topic_id: UUID
+    partition: int
+    leader_epoch: int
+    isr: tuple[IsrMember, ...]
+    partition_epoch: int
+    leader_recovery_state: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredPartition:
+    """With an error, all but the first three say nothing."""
+
+    topic_id: UUID
+    partition: int
+    error: ApiError = NO_ERROR
+    leader: int = -1
+    leader_epoch: int = -1
+    isr: tuple[int, ...] = ()
+    leader_recovery_state: int = 0
+    partition_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartition(Request[tuple[AlteredPartition, ...]]):
+    """From the leaders of partitions, many at once."""
+
+    broker_id: int
+    broker_epoch: int
+    partitions: tuple[PartitionAlteration, ...]
+
+
 class ReplicaDirectory(NamedTuple):
     """Where a broker has its replica of a partition."""
 
