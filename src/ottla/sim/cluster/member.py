@@ -53,7 +53,11 @@ class Member(RunningNode):
     def _opened(self, node: Node) -> None:
         if self.is_starting:
             self.is_starting = False
+            node.raft.on_snapshot.append(self._loaded_snapshot)
             self._subscribing = asyncio.ensure_future(node.feed.subscribe(self._published))
+
+    def _loaded_snapshot(self, *_: object) -> None:
+        self._oracle.counts["snapshot loads"] += 1
 
     def _published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self._oracle.published(self.id, image)

@@ -36,6 +36,13 @@ HEALED_WITHIN_S = 60.0
 """How long, once nothing is broken any more, until all replicas are in sync and all that was sent is acknowledged."""
 
 
+COUNTED = {
+    "%s is cut at offset %d, it ended at %d": "truncations",
+    "%s starts anew at offset %d, it ended at %d": "truncations",
+}
+"""What the nodes log, and what it is counted as."""
+
+
 def run(seed: int, *, rage_s: float = RAGE_S, plan: Plan | None = None) -> Outcome:
     with World(seed, weather=Weather(patience_s=8.0, pieces=0.05), cold_reads=0.02) as world:
 
@@ -44,7 +51,7 @@ def run(seed: int, *, rage_s: float = RAGE_S, plan: Plan | None = None) -> Outco
 
         oracle = Oracle(world.loop.time, end_soon)
         scenario = _Scenario(world, oracle, rage_s, plan or Plan.drawn(world.random("plan")))
-        with watched_log(oracle):
+        with watched_log(oracle, COUNTED):
             try:
                 world.run(scenario.story(), limit_s=600)
             except Exception as error:
