@@ -82,8 +82,9 @@ class ClusterClient:
         if address is not None:
             connection = await self.connection(address)
             try:
-                await connection.send_unanswered(key, version, (body,))
-            except ConnectionFailed:
+                async with asyncio.timeout(ANSWER_WITHIN_S):
+                    await connection.send_unanswered(key, version, (body,))
+            except (ConnectionFailed, TimeoutError):
                 self._drop(address, connection)
 
     async def connection(self, address: Address) -> Connection:
