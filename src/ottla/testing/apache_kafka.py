@@ -19,6 +19,7 @@ import socket
 import subprocess
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -230,12 +231,16 @@ class ApacheKafka:
 
 def format_storage(directory: Path, port: int, **settings: Setting) -> None:
     """Writes server.properties; formats the storage if it has no meta.properties. Safe to repeat."""
+    format_for_cluster(random_cluster_id(), directory, port, settings)
+
+
+def format_for_cluster(cluster_id: str, directory: Path, port: int, settings: Mapping[str, Setting]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     properties = directory / "server.properties"
     properties.write_text(server_properties(directory, port, **settings))
     if (directory / "data" / "meta.properties").exists():
         return
-    done = tool("kafka.tools.StorageTool", "format", "-t", random_cluster_id(), "-c", str(properties))
+    done = tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
     if done.returncode != 0:
         raise RuntimeError(f"Apache Kafka could not format {directory / 'data'}:\n{done.stdout}{done.stderr}")
 
