@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ottla.testing.apache_kafka import ApacheKafka, Setting, format_for_cluster, free_port, random_cluster_id
+from ottla.testing.apache_kafka import ApacheKafka, Setting, free_port, random_cluster_id
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class ApacheKafkaCluster:
     def start_again(self, node_id: int) -> None:
         """On the same port, with the same data."""
         old = self.nodes[node_id]
-        self.nodes[node_id] = ApacheKafka.start(old.directory, old.port, wait=True, **self.settings[node_id])
+        self.nodes[node_id] = ApacheKafka.start(old.directory, old.port, wait=True, cluster_id=None, **self.settings[node_id])
 
 
 @contextmanager
@@ -56,12 +56,9 @@ def running_cluster(directory: Path, number: int, **settings: Setting) -> Iterat
     cluster = ApacheKafkaCluster(directory, {}, given)
     try:
         for node_id, (port, _) in ports.items():
-            folder = directory / f"node-{node_id}"
-            format_for_cluster(cluster_id, folder, port, given[node_id])
-        for node_id, (port, _) in ports.items():
             cluster.nodes[node_id] = ApacheKafka.start(
-                directory / f"node-{node_id}", port, wait=False, **given[node_id]
-            )  # fmt: skip
+                directory / f"node-{node_id}", port, wait=False, cluster_id=cluster_id, **given[node_id]
+            )
         for node in cluster.nodes.values():
             node.wait_until_listening()
         yield cluster
