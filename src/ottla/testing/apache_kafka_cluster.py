@@ -30,7 +30,9 @@ class ApacheKafkaCluster:
     def start_again(self, node_id: int) -> None:
         """On the same port, with the same data."""
         old = self.nodes[node_id]
-        self.nodes[node_id] = ApacheKafka.start(old.directory, old.port, wait=True, cluster_id=None, **self.settings[node_id])
+        self.nodes[node_id] = ApacheKafka.start(
+            old.directory, old.port, wait=True, cluster_id=None, **self.settings[node_id]
+        )
 
 
 @contextmanager
