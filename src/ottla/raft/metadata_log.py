@@ -10,6 +10,7 @@ from ottla.log.checkpoints import write_topic_id
 from ottla.log.partition_log import PartitionLog
 from ottla.log.paths import PARTITION_METADATA
 from ottla.log.recovery import LoadRequest, load_log
+from ottla.log.retention import delete_given_up
 from ottla.log.truncation import truncate_fully_and_start_at, truncate_to
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
@@ -60,6 +61,15 @@ class MetadataLog:
 
     def truncate(self, end_offset: int) -> None:
         self._remove(truncate_to(self._env, self.log, end_offset))
+
+    def trim(self, start_offset: int) -> list[str]:
+        self.log.advance_start(start_offset)
+        return delete_given_up(self.log)
+
+    def size_from(self, start_offset: int) -> int:
+        segments = self.log.segments
+        following = [segment.base_offset for segment in segments[1:]] + [self.log.end_offset + 1]
+        return sum(segment.size for segment, end in zip(segments, following, strict=True) if end > start_offset)
 
     def restart_at(self, offset: int) -> None:
         self._remove(truncate_fully_and_start_at(self._env, self.log, offset))
