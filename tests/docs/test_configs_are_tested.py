@@ -122,7 +122,9 @@ TESTED = {
     "broker/test_metadata_snapshots.py::test_after_a_while_one_is_taken_of_little": (
         "metadata.log.max.snapshot.interval.ms",
     ),
-    "raft/test_quorum_config.py::test_without_bootstrap_servers_the_other_voters_are_asked": ("controller.quorum.bootstrap.servers",),
+    "raft/test_quorum_config.py::test_without_bootstrap_servers_the_other_voters_are_asked": (
+        "controller.quorum.bootstrap.servers",
+    ),
     "broker/test_metadata_snapshots.py::test_old_ones_go_by_their_age_too": ("metadata.max.retention.ms",),
     "raft/test_quorum_config.py::test_every_setting_of_the_quorum_comes_from_its_config": (
         "controller.quorum.election.timeout.ms", "controller.quorum.fetch.timeout.ms",
