@@ -9,9 +9,11 @@ from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.partition import Partition
+from ottla.wire.build import build, request_type
 from ottla.wire.client import Connection, ConnectionFailed
 from ottla.wire.link import Link
 
+_LIST_OFFSETS, _VERSION = 2, 9
 _EARLIEST, _LATEST = -2, -1
 
 
@@ -58,17 +60,18 @@ class LeaderLink:
         return endpoint
 
     async def list_offset(self, partition: Partition, leader_epoch: int, *, earliest: bool) -> int:
-        from kio.schema.list_offsets.v9 import request as v9
-
-        row = v9.ListOffsetsPartition(
-            partition_index=partition.key.partition,
-            current_leader_epoch=leader_epoch,
-            timestamp=_EARLIEST if earliest else _LATEST,
-        )
-        ask = v9.ListOffsetsRequest(
-            replica_id=self._config().node_id,
-            isolation_level=0,
-            topics=(v9.ListOffsetsTopic(name=partition.key.topic, partitions=(row,)),),
+        row = {
+            "partition_index": partition.key.partition,
+            "current_leader_epoch": leader_epoch,
+            "timestamp": _EARLIEST if earliest else _LATEST,
+        }
+        ask = build(
+            request_type(_LIST_OFFSETS, _VERSION),
+            {
+                "replica_id": self._config().node_id,
+                "isolation_level": 0,
+                "topics": [{"name": partition.key.topic, "partitions": [row]}],
+            },
         )
         answer = await (await self._current()).call(
             ask, within=self._config().get_int("replica.socket.timeout.ms") / 1000
