@@ -150,8 +150,8 @@ class RegisterBroker(Request[int]):
     rack: str | None = None
     has_session: bool = False
     """Whether an earlier incarnation may still be alive, as far as heartbeats tell. Then only that one may register."""
-    previous_broker_epoch: int = -1
-    """That of an incarnation which stopped cleanly; -1 if the last one did not."""
+    previous_epoch: int = -1
+    """Of the incarnation that ended well and left a word of it beside its logs. Any other is taken to lack records."""
 
 
 @dataclass(frozen=True, slots=True)
