@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -64,15 +65,28 @@ def encode(
 def load(contents: Contents, id: OffsetAndEpoch) -> MetadataImage:
     """OttlaError where a record cannot be replayed: metadata is never guessed."""
     delta = MetadataDelta(EMPTY_IMAGE)
+    for batch in contents.batches:
+        _replay(batch, delta, id)
+    return delta.apply(id.offset - 1, id.epoch)
+
+
+async def load_in_slices(contents: Contents, id: OffsetAndEpoch) -> MetadataImage:
+    """The same while a node serves: the loop has its turn after every batch."""
+    delta = MetadataDelta(EMPTY_IMAGE)
+    for batch in contents.batches:
+        _replay(batch, delta, id)
+        await asyncio.sleep(0)
+    return delta.apply(id.offset - 1, id.epoch)
+
+
+def _replay(batch: memoryview, delta: MetadataDelta, id: OffsetAndEpoch) -> None:
     try:
-        for batch in contents.batches:
-            delta.replay_all(batch_records(batch))
+        delta.replay_all(batch_records(batch))
     except (CorruptBatch, RecordError, ReplayError) as error:
         name = snapshot_format.file_name(id)
         raise OttlaError(
             f"the metadata snapshot {name} cannot be replayed: {error}. Remove it and start again."
         ) from error
-    return delta.apply(id.offset - 1, id.epoch)
 
 
 def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:

@@ -10,7 +10,9 @@ from ottla.env.ports import Env
 from ottla.model.errors import OttlaError
 from ottla.raft import rpc
 from ottla.raft.messages import Destination, Request, Response
+from ottla.raft.node import Gone
 from ottla.record.records import CorruptBatch
+from ottla.wire.client import ConnectionFailed
 from ottla.wire.link import Link
 
 _log = logging.getLogger("ottla.raft")
@@ -34,12 +36,22 @@ class NetworkPeers:
             _log.debug("%s", error)
             return None
         link = self._link(to)
+        was_open = link.is_open
         try:
-            answer = await link.call(entity, within=self._within)
+            try:
+                answer = await link.call(entity, within=self._within)
+            except ConnectionFailed:
+                if not was_open:
+                    raise
+                # Its process may be gone, or only the connection: dialling tells. Nothing is asked twice.
+                await link.connection()
+                return None
             return rpc.response_of(answer, self._listener)
         except (OttlaError, rpc.WrongPartition, rpc.NotOnTheWire, CorruptBatch) as error:
             _log.debug("%s to node %d at %s:%d: %s", type(request).__name__, to.id, to.host, to.port, error)
             await link.close()
+            if isinstance(error.__cause__, ConnectionRefusedError):
+                raise Gone from error
             return None
 
     async def close(self) -> None:

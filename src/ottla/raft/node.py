@@ -36,8 +36,9 @@ from ottla.raft.effects import (
     StoreSnapshotChunk,
     Truncate,
 )
+from ottla.raft.leadership import Leadership
 from ottla.raft.log import RaftLog
-from ottla.raft.log_view import ControlHistory, EpochStart, LogView, OffsetAndEpoch
+from ottla.raft.log_view import ControlHistory, LogView, OffsetAndEpoch
 from ottla.raft.messages import (
     Destination,
     FetchResponse,
@@ -50,7 +51,7 @@ from ottla.raft.quorum import Quorum
 from ottla.raft.settings import QuorumSettings
 from ottla.raft.snapshot_format import Contents
 from ottla.raft.snapshot_store import SnapshotStore
-from ottla.raft.voters import ReplicaKey, VoterNode, VoterSet
+from ottla.raft.voters import Endpoint, ReplicaKey, VoterNode, VoterSet
 from ottla.record.batch import parse_header
 
 _log = logging.getLogger("ottla.raft")
@@ -64,7 +65,11 @@ class Peers(Protocol):
     """The way to the other replicas."""
 
     async def ask(self, to: Destination, request: Request) -> Response | None:
-        """None if it could not be asked, or did not answer."""
+        """None if it could not be asked, or did not answer. `Gone` if nobody listens there: its process is no more."""
+
+
+class Gone(Exception):
+    """There is no process at an address: it refuses connections."""
 
 
 _DEFAULT_SETTINGS = QuorumSettings()
@@ -77,11 +82,14 @@ class Company:
     me: VoterNode
     cluster_id: str
     static_voters: VoterSet
-    peers: Peers
+    peers: Peers | None
+    """None for one that is alone for good."""
     bootstrap: Sequence[Destination] = ()
     settings: QuorumSettings = _DEFAULT_SETTINGS
     listener: str = "CONTROLLER"
     snapshots: SnapshotStore | None = None
+    can_become_voter: bool = True
+    """False for a broker without the controller's role: it only observes."""
 
 
 class RaftNode:
@@ -107,28 +115,25 @@ class RaftNode:
         self._env = env
         self._folder = folder
         self._node_id = node_id
-        self._peers = company.peers if company else None
-        self._snapshots = company.snapshots if company else None
-        self.on_snapshot: list[Callable[[OffsetAndEpoch, Contents], None]] = []
-        """One of the leader has taken the place of the log; what it holds is the state now."""
-        stored = quorum_state.load(env.disk, folder)
         if company is None:
             if voters != (node_id,):
                 raise ValueError(f"node {node_id} must be the only voter, but the voters are {voters}")
-            epochs = [EpochStart(log.last_epoch, 0)] if log.end_offset else []
-            view = LogView(ControlHistory(VoterSet.static(voters)), end_offset=log.end_offset, epochs=epochs)
-            self._quorum = Quorum(VoterNode(ReplicaKey(node_id)), "", view, stored, below=env.random.below)
-        else:
-            self._quorum = Quorum(
-                company.me,
-                company.cluster_id,
-                _view_of(log, company.static_voters, company.snapshots),
-                stored,
-                below=env.random.below,
-                settings=company.settings,
-                bootstrap=company.bootstrap,
-                listener=company.listener,
-            )
+            company = Company(VoterNode(ReplicaKey(node_id)), "", VoterSet.static(voters), None)
+        self._peers = company.peers
+        self._snapshots = company.snapshots
+        self.on_snapshot: list[Callable[[OffsetAndEpoch, Contents], None]] = []
+        """One of the leader has taken the place of the log; what it holds is the state now."""
+        self._quorum = Quorum(
+            company.me,
+            company.cluster_id,
+            _view_of(log, company.static_voters, company.snapshots),
+            quorum_state.load(env.disk, folder),
+            below=env.random.below,
+            settings=company.settings,
+            bootstrap=company.bootstrap,
+            listener=company.listener,
+            can_become_voter=company.can_become_voter,
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._flushed = 0
         self._is_flushing = False
@@ -149,15 +154,58 @@ class RaftNode:
         return self._quorum.is_leader
 
     @property
+    def leader(self) -> Destination | None:
+        """Where the active controller listens; None while nobody is known to lead, and if that is this node."""
+        replica = self._quorum.replica
+        return replica.destination(replica.leader_id, replica.leader_endpoints) if replica.has_remote_leader else None
+
+    @property
     def high_watermark(self) -> int:
         """Everything below is committed; -1 as long as this is not known."""
         return self._quorum.high_watermark
+
+    @property
+    def leader_high_watermark(self) -> int:
+        """What the leader of now says; this replica may not have all of that yet. -1 as long as he has not said it."""
+        return self.high_watermark if self.is_leader else self._quorum.replica.leader_high_watermark
+
+    @property
+    def committed_offset(self) -> int:
+        """The largest high watermark that was known here since the start. A new leader's own may be unknown yet."""
+        return self._quorum.replica.committed
+
+    @property
+    def leads_from(self) -> int | None:
+        """The offset of the LeaderChange record, if this node leads."""
+        return self.leadership.epoch_start if self.leadership is not None else None
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """What this node knows of the other replicas, if it leads: to look at."""
+        state = self._quorum.replica.state
+        return state if isinstance(state, Leadership) else None
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where this node's own controller listens."""
+        return self._quorum.replica.node.endpoints
+
+    @property
+    def quorum(self) -> Quorum:
+        """To look at."""
+        return self._quorum
+
+    def latest_snapshot(self) -> tuple[OffsetAndEpoch, Contents] | None:
+        """Blocks: for loading while a node starts."""
+        if self._snapshots is None or self._snapshots.latest is None:
+            return None
+        return self._snapshots.latest, self._snapshots.read(self._snapshots.latest)
 
     async def start(self) -> None:
         """A sole voter becomes leader: when this returns, all that the log held and the LeaderChange are committed."""
         leads_from = self.log.end_offset
         self._carry_out(self._quorum.start(self._now()))
-        if self._peers is None:
+        if self._quorum.replica.is_only_voter:
             await self.committed(leads_from)
         else:
             self._flush()  # what a killed process left may be in the page cache only
@@ -235,7 +283,7 @@ class RaftNode:
 
     async def stop(self) -> None:
         """Makes durable what was appended, then appends nothing more. A leader of others tells them that it goes."""
-        if self._peers is None:
+        if self._quorum.replica.is_only_voter:
             if self.is_leader and self.failure is None and self.log.end_offset > self._flushed:
                 await self.committed(self.log.end_offset - 1)
         elif self.failure is None:
@@ -347,8 +395,17 @@ class RaftNode:
 
     async def _ask(self, to: Destination, correlation_id: int, request: Request) -> None:
         assert self._peers is not None
-        response = await self._peers.ask(to, request)
+        response: Response | None = None
+        try:
+            response = await self._peers.ask(to, request)
+        except Gone:
+            self._gone(to)
         self._carry_out(self._quorum.response(self._now(), to, correlation_id, response))
+
+    def _gone(self, to: Destination) -> None:
+        leader = self._quorum.replica.leader
+        if any((end.host, end.port) == (to.host, to.port) for end in leader.endpoints):
+            self._carry_out(self._quorum.leader_died(self._now(), leader.id))
 
     def _set_timer(self) -> None:
         if self._timer is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.broker.apis import (
+    add_raft_voter,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -42,6 +43,7 @@ from ottla.broker.apis import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    remove_raft_voter,
     sync_group,
     unregister_broker,
     update_features,
@@ -89,4 +91,6 @@ ALL: Final[tuple[Api, ...]] = (
     push_telemetry.API,
     consumer_group_heartbeat.API,
     consumer_group_describe.API,
+    add_raft_voter.API,
+    remove_raft_voter.API,
 )
