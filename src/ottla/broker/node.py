@@ -85,6 +85,7 @@ class Node:
     feed: MetadataFeed
     local_controller: LocalController
     controller: ControllerPort  # wherever the active one is
+    _opened: OpenedDirs
 
     # And in a broker.
     listening: Listening
@@ -150,7 +151,7 @@ class Node:
             await self.status.open(*self.config.metrics_listener)
         self.timers = TimerWheel(self.env.loop)
         self.waiting = WaitingRoom(self.timers)
-        opened = open_log_dirs(self.env, self.config)
+        self._opened = opened = open_log_dirs(self.env, self.config)
         self.cluster_id = opened.cluster_id
         pool = BufferPool(self._request_memory())
         await self._start_quorum(opened, pool)
@@ -217,5 +218,8 @@ class Node:
         if self.controller_listener is not None:
             await self.controller_listener.stop()
         await self.quorum.close_log()
+        if self.broker is None:
+            for log_dir in self._opened.online:
+                log_dir.unlock()
         self.status.close()
         self.env.executor.close()

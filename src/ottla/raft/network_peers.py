@@ -36,22 +36,22 @@ class NetworkPeers:
             _log.debug("%s", error)
             return None
         link = self._link(to)
-        was_open = link.is_open
         try:
+            was_open = link.is_open
             try:
                 answer = await link.call(entity, within=self._within)
             except ConnectionFailed:
-                if not was_open:
-                    raise
-                # Its process may be gone, or only the connection: dialling tells. Nothing is asked twice.
-                await link.connection()
-                return None
+                if was_open:
+                    # Its process may be gone, or only the connection: dialling tells. Nothing is asked twice.
+                    await link.connection()
+                raise
             return rpc.response_of(answer, self._listener)
         except (OttlaError, rpc.WrongPartition, rpc.NotOnTheWire, CorruptBatch) as error:
             _log.debug("%s to node %d at %s:%d: %s", type(request).__name__, to.id, to.host, to.port, error)
-            await link.close()
             if isinstance(error.__cause__, ConnectionRefusedError):
                 raise Gone from error
+            if not isinstance(error, ConnectionFailed):
+                await link.close()
             return None
 
     async def close(self) -> None:

@@ -137,6 +137,8 @@ class RaftNode:
         self._timer: asyncio.TimerHandle | None = None
         self._flushed = 0
         self._is_flushing = False
+        self._refusing: set[tuple[str, int]] = set()
+        """Where nobody listened when last asked."""
         self._tasks = Tasks(self._fail)
         self._news: deque[Committed | LeaderChanged] = deque()
         self._is_telling = False
@@ -297,8 +299,14 @@ class RaftNode:
     async def _until_replaced(self) -> None:
         """Until somebody else leads, or for two elections if nobody does."""
         patience = self._env.loop.time() + self._quorum.replica.settings.election_timeout_ms / 500
-        while not self._quorum.may_stop and self._env.loop.time() < patience:
+        while not self._quorum.may_stop and not self._is_last and self._env.loop.time() < patience:
             await asyncio.sleep(0.01)
+
+    @property
+    def _is_last(self) -> bool:
+        """The processes of all other voters are gone, so that nobody is left to hand over to."""
+        others = [node for node in self._quorum.voters.nodes.values() if node.key.id != self._node_id]
+        return all(any((end.host, end.port) in self._refusing for end in node.endpoints) for node in others)
 
     def _now(self) -> int:
         return int(self._env.clock.elapsed() * 1000)
@@ -398,11 +406,13 @@ class RaftNode:
         response: Response | None = None
         try:
             response = await self._peers.ask(to, request)
+            self._refusing.discard((to.host, to.port))
         except Gone:
             self._gone(to)
         self._carry_out(self._quorum.response(self._now(), to, correlation_id, response))
 
     def _gone(self, to: Destination) -> None:
+        self._refusing.add((to.host, to.port))
         leader = self._quorum.replica.leader
         if any((end.host, end.port) == (to.host, to.port) for end in leader.endpoints):
             self._carry_out(self._quorum.leader_died(self._now(), leader.id))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.broker.apis import (
-    add_raft_voter,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -43,7 +42,6 @@ from ottla.broker.apis import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
-    remove_raft_voter,
     sync_group,
     unregister_broker,
     update_features,
@@ -91,6 +89,4 @@ ALL: Final[tuple[Api, ...]] = (
     push_telemetry.API,
     consumer_group_heartbeat.API,
     consumer_group_describe.API,
-    add_raft_voter.API,
-    remove_raft_voter.API,
 )
