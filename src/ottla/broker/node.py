@@ -16,11 +16,13 @@ from typing import Final
 from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.auto_create import AutoCreate
 from ottla.broker.broker_part import BrokerPart, new_dispatcher
+from ottla.broker.controller_channel import ControllerChannel, channel_settings
 from ottla.broker.controller_listener import ControllerListener
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.forwarding import Forwarding
 from ottla.broker.group_coordinator import GroupCoordinator
 from ottla.broker.lag_metrics import LagMetrics
 from ottla.broker.listening import Listening
@@ -38,7 +40,6 @@ from ottla.env.loop_lag import LoopLag
 from ottla.env.ports import Env
 from ottla.env.timers import TimerWheel
 from ottla.log.manager import LogManager
-from ottla.metadata.controller_port import ControllerPort
 from ottla.metadata.feed import MetadataFeed
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.local_controller import LocalController
@@ -84,7 +85,8 @@ class Node:
     raft: RaftNode
     feed: MetadataFeed
     local_controller: LocalController
-    controller: ControllerPort  # wherever the active one is
+    controller: ControllerChannel  # wherever the active one is
+    forwarding: Forwarding
     _opened: OpenedDirs
 
     # And in a broker.
@@ -176,7 +178,12 @@ class Node:
         )
         self.raft, self.feed = self.quorum.raft, self.quorum.feed
         self.local_controller = self.quorum.controller
-        self.controller = self.local_controller
+        self.controller = ControllerChannel(
+            self.env, channel_settings(config), lambda: self.raft.leader, self.local_controller
+        )
+        self.forwarding = Forwarding(self.controller)
+        self.raft.on_leader.append(lambda *_: self.controller.leader_changed())
+        self.local_controller.on_active.append(self.controller.leader_changed)
         await self.quorum.start()
         if self.controller_listener is not None:
             await self.controller_listener.serve()
@@ -214,6 +221,7 @@ class Node:
         self.timers.close()
         if self.broker is not None:
             await self.broker.stop_logs()
+        await self.controller.stop()
         await self.quorum.stop()
         if self.controller_listener is not None:
             await self.controller_listener.stop()
