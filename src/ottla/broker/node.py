@@ -11,7 +11,7 @@ partitions that it names, then the clients. Stopping goes the other way and ends
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.auto_create import AutoCreate
@@ -55,6 +55,10 @@ _DEFAULT_REQUEST_MEMORY: Final = 32 * 1024 * 1024
 _SESSION_EVICTION_MS: Final = 120_000
 
 
+class StartGivenUp(Exception):
+    """The node was to stop before a quorum was found. What was begun is still to be stopped."""
+
+
 class Node:
     def __init__(self, env: Env, config: BrokerConfig) -> None:
         self.env = env
@@ -77,6 +81,7 @@ class Node:
             env.metrics.add(collector.collect)
         self.controller_listener: ControllerListener | None = None
         self.broker: BrokerPart | None = None
+        self._gives_up = asyncio.Event()
 
     # What `start` makes in a node of any role.
     timers: TimerWheel
@@ -192,15 +197,33 @@ class Node:
     async def _until_caught_up(self) -> None:
         """Nobody serves by metadata of yesterday. As in Kafka, a broker's patience ends, a controller's does not."""
         limit_ms = self.config.get_int("initial.broker.registration.timeout.ms")
+        limit = limit_ms / 1000 if self.config.is_broker else None
+        assert self.failed is not None
+        waiting: list[asyncio.Future[Any]] = [
+            self.env.loop.create_task(self.quorum.caught_up()),
+            self.env.loop.create_task(self._gives_up.wait()),
+        ]
+        caught_up, given_up = waiting
         try:
-            async with asyncio.timeout(limit_ms / 1000 if self.config.is_broker else None):
-                await self.quorum.caught_up()
-        except TimeoutError:
-            raise OttlaError(
-                f"no leader of the metadata quorum was found within {limit_ms} ms "
-                "(initial.broker.registration.timeout.ms). Are the controllers running, and do "
-                "controller.quorum.voters or controller.quorum.bootstrap.servers name them?"
-            ) from None
+            await asyncio.wait([*waiting, self.failed], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            self.raise_failure()
+            if given_up.done():
+                raise StartGivenUp
+            if not caught_up.done():
+                raise OttlaError(
+                    f"no leader of the metadata quorum was found within {limit_ms} ms "
+                    "(initial.broker.registration.timeout.ms). Are the controllers running, and do "
+                    "controller.quorum.voters or controller.quorum.bootstrap.servers name them?"
+                )
+            caught_up.result()
+        finally:
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    def give_up_start(self) -> None:
+        """A start that waits for others ends with StartGivenUp; any other goes on to its end."""
+        self._gives_up.set()
 
     def _request_memory(self) -> int:
         given = self.config.queued_max_request_bytes

@@ -17,11 +17,13 @@ from ottla.metadata.controller.features import bootstrap_records
 from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.feed import MetadataFeed
 from ottla.metadata.local_controller import LocalController
+from ottla.metadata.snapshots import Snapshots, SnapshotSettings
 from ottla.model.config import BrokerConfig, LogConfig, log_config
 from ottla.raft.metadata_log import MetadataLog
 from ottla.raft.network_peers import NetworkPeers
 from ottla.raft.node import RaftNode
 from ottla.raft.quorum_config import company, listener_name
+from ottla.raft.retention import Retention
 from ottla.raft.snapshot_store import SnapshotStore
 from ottla.raft.voters import Endpoint
 
@@ -58,6 +60,7 @@ class QuorumPart:
         self.raft.on_failed.append(self._log_failed)
         self.feed = MetadataFeed(env, self.raft)
         self.feed.on_failed.append(lambda error: on_failed(f"the metadata cannot be followed: {error}"))
+        self.snapshot_taking = Snapshots(env, self.raft, self.feed, _snapshot_settings(at_start))
         settings = ControllerSettings(
             cluster_id,
             env.random,
@@ -73,6 +76,7 @@ class QuorumPart:
         """A quorum of one elects itself here. Others must be reachable for theirs: see `caught_up`."""
         await self.feed.start()
         self.controller.start()
+        self.snapshot_taking.start()
         await self.raft.start()
 
     async def caught_up(self) -> None:
@@ -99,6 +103,7 @@ class QuorumPart:
     async def stop(self) -> None:
         """A leader hands over to another. Its listener answers until then."""
         await self.raft.stop()
+        await self.snapshot_taking.stop()
         await self.feed.stop()
         await self._peers.close()
 
@@ -118,6 +123,15 @@ class QuorumPart:
     def _log_failed(self, error: BaseException) -> None:
         """Without its metadata log a node must not serve: what it would acknowledge could not be kept."""
         self._on_failed(f"{self.log.log.folder} cannot be written: {error}. Repair the disk, then restart.")
+
+
+def _snapshot_settings(config: BrokerConfig) -> SnapshotSettings:
+    return SnapshotSettings(
+        config.metadata_log_max_record_bytes_between_snapshots,
+        config.metadata_log_max_snapshot_interval_ms,
+        Retention(config.metadata_max_retention_bytes, config.metadata_max_retention_ms),
+        config.get_int("internal.metadata.delete.delay.millis"),
+    )
 
 
 def _metadata_log_config(config: BrokerConfig) -> LogConfig:

@@ -35,6 +35,8 @@ _BYTES_WHILE_STARTING: Final = 16 * 1024 * 1024  # nobody is served yet; every s
 class _Offer(NamedTuple):
     delta: MetadataDelta
     image: MetadataImage
+    size: int
+    timestamp_ms: int
 
 
 class MetadataFeed:
@@ -46,8 +48,8 @@ class MetadataFeed:
         """Open if what is committed ends within a metadata transaction."""
         self.timestamp_ms = 0
         """Of the last batch that the image holds."""
-        self.bytes_replayed = 0
-        """Of the log, since this node started."""
+        self.bytes_taken_in = 0
+        """Of the log, since the last snapshot or since this node started."""
         self.on_published: list[Callable[[MetadataImage], None]] = []
         """Told after all subscribers."""
         self.on_failed: list[Callable[[BaseException], None]] = []
@@ -78,9 +80,9 @@ class MetadataFeed:
     async def stop(self) -> None:
         await self._tasks.stop()
 
-    def offer(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """What the active controller has made of records that it appended; used when they are committed."""
-        self._offers.append(_Offer(delta, image))
+    def offer(self, delta: MetadataDelta, image: MetadataImage, size: int, timestamp_ms: int) -> None:
+        """What the active controller has made of a batch that it appended; used when that is committed."""
+        self._offers.append(_Offer(delta, image, size, timestamp_ms))
 
     def drop_offers(self) -> None:
         """The controller is no longer active: what it made may never be committed."""
@@ -139,7 +141,8 @@ class MetadataFeed:
             offer = self._fitting_offer()
             if offer is not None:
                 self.transactions = Transactions()  # a controller never leaves one open at the end of a batch
-                await self._publish(*offer)
+                self._count(offer.size, offer.timestamp_ms)
+                await self._publish(offer.delta, offer.image)
                 return
             delta = MetadataDelta(self.image)
             await self._publish(delta, self._replay(delta))
@@ -161,11 +164,14 @@ class MetadataFeed:
                 break
             if header.last_offset >= begin:
                 batches.append(memoryview(data))
-                self.timestamp_ms = max(self.timestamp_ms, header.max_timestamp)
-                self.bytes_replayed += len(data)
+                self._count(len(data), header.max_timestamp)
         if not batches:
             raise AssertionError(f"offset {begin} is committed below {self._goal}, but not in the metadata log")
         return loader.replay(batches, delta, self.transactions)
+
+    def _count(self, size: int, timestamp_ms: int) -> None:
+        self.bytes_taken_in += size
+        self.timestamp_ms = max(self.timestamp_ms, timestamp_ms)
 
     async def _load(self, id: OffsetAndEpoch, contents: Contents) -> None:
         async with self._turn:
@@ -173,7 +179,7 @@ class MetadataFeed:
                 return
             image = await snapshot.load_in_slices(contents, id)
             self.transactions = Transactions()
-            self.timestamp_ms = contents.last_contained_timestamp
+            self.timestamp_ms, self.bytes_taken_in = contents.last_contained_timestamp, 0
             _log.info("The metadata at offset %d comes from a snapshot", image.offset)
             await self._publish(difference(self.image, image), image)
 

@@ -118,12 +118,12 @@ class LocalController:
         if self._feed.image.offset == last:
             self._speculative = self._feed.image
         elif self._speculative.offset < last:
-            self._go_to(MetadataDelta(self._speculative), last)
+            self._go_to(MetadataDelta(self._speculative), last, 0, 0)
         return self._speculative
 
-    def _go_to(self, delta: MetadataDelta, offset: int) -> None:
+    def _go_to(self, delta: MetadataDelta, offset: int, size: int, now_ms: int) -> None:
         self._speculative = delta.apply(offset, self._raft.epoch)
-        self._feed.offer(delta, self._speculative)
+        self._feed.offer(delta, self._speculative, size, now_ms)
 
     def _append(self, records: Sequence[MetadataRecord], reply: Any) -> asyncio.Future[Any]:
         """Replayed before it is appended: a record that contradicts the state must not get into the log."""
@@ -131,7 +131,8 @@ class LocalController:
         delta = MetadataDelta(image)
         delta.replay_all(self._transactions.effective(records))
         metadata_version = image.metadata_version or _version_in(records)
-        batch = metadata_batch(records, metadata_version, self._env.clock.now_ms())
+        now_ms = self._env.clock.now_ms()
+        batch = metadata_batch(records, metadata_version, now_ms)
         limit = self._settings.max_batch_bytes
         if len(batch) > limit:
             message = f"{len(records)} metadata records take {len(batch)} bytes, more than {limit} in a batch"
@@ -147,7 +148,7 @@ class LocalController:
         if base_offset != image.offset + 1:
             raise AssertionError(f"appended at {base_offset}, but {image.offset} was the last offset")
         last_offset = base_offset + len(records) - 1
-        self._go_to(delta, last_offset)
+        self._go_to(delta, last_offset, len(batch), now_ms)
         return self._park(last_offset, reply)
 
     def _park(self, last_offset: int, reply: Any) -> asyncio.Future[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.metadata.batches import batch_records, metadata_batch
 from ottla.metadata.delta import MetadataDelta
@@ -39,27 +39,44 @@ from ottla.raft.snapshot_format import Contents
 from ottla.raft.voters import VoterSet
 from ottla.record.records import CorruptBatch
 
-_RECORDS_A_BATCH: Final = 1024
+_RECORDS_A_BATCH: Final = 256
 
 
-def encode(
-    image: MetadataImage, timestamp: int, now_ms: int, *, kraft_version: int = 0, voters: VoterSet | None = None
-) -> tuple[OffsetAndEpoch, bytes]:
-    """The snapshot of this image and its name. `timestamp` is that of the last batch that it contains."""
-    records = image_records(image)
-    batches = []
-    while some := list(islice(records, _RECORDS_A_BATCH)):
-        batches.append(metadata_batch(some, image.metadata_version, now_ms))
-    id = OffsetAndEpoch(image.offset + 1, image.epoch)
-    data = snapshot_format.encode(
-        batches,
+class Surroundings(NamedTuple):
+    """What a snapshot says beside its image: of the last batch in it, and of the quorum."""
+
+    timestamp_ms: int = 0
+    kraft_version: int = 0
+    voters: VoterSet | None = None
+
+
+NOTHING_KNOWN: Final = Surroundings()
+
+
+def id_of(image: MetadataImage) -> OffsetAndEpoch:
+    return OffsetAndEpoch(image.offset + 1, image.epoch)
+
+
+def encode(image: MetadataImage, now_ms: int, known: Surroundings = NOTHING_KNOWN) -> bytes:
+    return b"".join(encode_pieces(image, now_ms, known))
+
+
+def encode_pieces(image: MetadataImage, now_ms: int, known: Surroundings = NOTHING_KNOWN) -> Iterator[bytes]:
+    """A few milliseconds of work each, for a node that serves meanwhile."""
+    return snapshot_format.encode_pieces(
+        _batches(image, now_ms),
         now_ms,
         epoch=image.epoch,
-        last_contained_timestamp=timestamp,
-        kraft_version=kraft_version,
-        voters=voters,
+        last_contained_timestamp=known.timestamp_ms,
+        kraft_version=known.kraft_version,
+        voters=known.voters,
     )
-    return id, data
+
+
+def _batches(image: MetadataImage, now_ms: int) -> Iterator[bytes]:
+    records = image_records(image)
+    while some := list(islice(records, _RECORDS_A_BATCH)):
+        yield metadata_batch(some, image.metadata_version, now_ms)
 
 
 def load(contents: Contents, id: OffsetAndEpoch) -> MetadataImage:

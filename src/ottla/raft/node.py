@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -48,6 +48,7 @@ from ottla.raft.messages import (
     Response,
 )
 from ottla.raft.quorum import Quorum
+from ottla.raft.retention import Retention, Stored, first_to_keep
 from ottla.raft.settings import QuorumSettings
 from ottla.raft.snapshot_format import Contents
 from ottla.raft.snapshot_store import SnapshotStore
@@ -73,6 +74,7 @@ class Gone(Exception):
 
 
 _DEFAULT_SETTINGS = QuorumSettings()
+_SNAPSHOT_PIECE = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +225,53 @@ class RaftNode:
 
     def add_snapshot(self, id: OffsetAndEpoch, data: bytes) -> None:
         """Of what is committed below an offset at which a batch begins. Blocks until it is durable."""
-        if self._snapshots is None or id.offset > self.high_watermark:
-            raise ValueError(f"a snapshot at {id.offset} is beyond the high watermark {self.high_watermark}")
-        self._snapshots.write(id, data)
+        self._check_snapshot(id)
+        self._store.write(id, data)
         self._quorum.snapshot_created(id)
+
+    @property
+    def snapshot_ids(self) -> Sequence[OffsetAndEpoch]:
+        """Those on disk that are whole, oldest first."""
+        return self._snapshots.ids if self._snapshots is not None else ()
+
+    def voters_at(self, offset: int) -> tuple[int, VoterSet | None]:
+        """kraft.version and voters as of a committed offset, for a snapshot; None if they are not in the log."""
+        return self._quorum.replica.log.controls.at(offset)
+
+    async def write_snapshot(self, id: OffsetAndEpoch, pieces: Iterator[bytes]) -> None:
+        """The same in pieces, each made on the loop and written elsewhere. OSError if it could not be written."""
+        self._check_snapshot(id)
+        store, blocking = self._store, self._env.executor.blocking
+        position, waiting = 0, bytearray()
+        for piece in pieces:
+            waiting += piece
+            if len(waiting) < _SNAPSHOT_PIECE:
+                await asyncio.sleep(0)
+                continue
+            await blocking(store.write_chunk, id, position, bytes(waiting))
+            position += len(waiting)
+            waiting.clear()
+        await blocking(store.write_chunk, id, position, bytes(waiting))
+        await blocking(store.made, id)
+        self._quorum.snapshot_created(id)
+
+    def _check_snapshot(self, id: OffsetAndEpoch) -> None:
+        if self._snapshots is None or id.offset > self.committed_offset:
+            raise ValueError(f"a snapshot at {id.offset} is beyond the high watermark {self.committed_offset}")
+
+    async def clean(self, retention: Retention) -> list[str]:
+        """Forgets old snapshots and the log before the first that is kept. Gives the paths of files to remove."""
+        store = self._snapshots
+        if store is None or len(store.ids) < 2:
+            return []
+        stored = await self._env.executor.blocking(_stored, store)
+        keep = first_to_keep(stored, self.log.size_from, retention, self._env.clock.now_ms())
+        if keep is None or keep not in store.ids:
+            return []
+        _log.info("The metadata log begins at offset %d now; a snapshot has what was before", keep.offset)
+        paths = store.forget_before(keep.offset) + self.log.trim(keep.offset)
+        self._quorum.trimmed(keep.offset)
+        return paths
 
     def append(self, batch: Buffer) -> int:
         """Puts one batch at the end of the log, gives its base offset and starts to make it durable.
@@ -371,6 +416,8 @@ class RaftNode:
             self._carry_out(self._quorum.snapshot_failed(self._now()))
             return
         self.log.restart_at(id.offset)
+        for path in self._store.forget_before(id.offset):
+            self._env.disk.remove(path)
         self._flushed = id.offset
         for listener in list(self.on_snapshot):
             listener(id, contents)
@@ -453,13 +500,20 @@ class RaftNode:
             listener(error)
 
 
+def _stored(store: SnapshotStore) -> list[Stored]:
+    return [Stored(id, store.size(id) or 0, store.timestamp(id)) for id in list(store.ids)]
+
+
 def _view_of(log: RaftLog, static_voters: VoterSet, snapshots: SnapshotStore | None) -> LogView:
     """What the quorum must know of a log, with the voters that its control records name. Nothing counts as durable."""
     controls = ControlHistory(static_voters)
     latest = snapshots.latest if snapshots else None
     if snapshots is not None and latest is not None:
-        if latest.offset > log.end_offset:
+        if latest.offset > log.end_offset:  # a snapshot was to take the place of the log, and a crash came between
             log.restart_at(latest.offset)
+            snapshots.recover(latest.offset)
+        elif log.start_offset > 0:
+            log.trim(snapshots.ids[0].offset)  # segments begin before the records that count
         contents = snapshots.read(latest)
         controls.restart(latest.offset - 1, contents.kraft_version, contents.voters)
     view = LogView(controls, log.start_offset, log.end_offset, log.start_offset)
