@@ -7,7 +7,6 @@ from uuid import UUID
 import pytest
 from tests.metadata import given
 
-from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.features import SUPPORTED
 from ottla.metadata.controller.requests import (
     AllocateProducerIds,
@@ -37,11 +36,11 @@ EPOCH = ONE_BROKER.brokers[1].epoch
 
 
 def records_of(request: Request[Any], image: MetadataImage) -> tuple[MetadataRecord, ...]:
-    return given.accepted(handle(request, image, given.settings())).records
+    return given.accepted(given.handle(request, image, given.settings())).records
 
 
 def refusal(request: Request[Any], image: MetadataImage) -> ApiError:
-    result = handle(request, image, given.settings())
+    result = given.handle(request, image, given.settings())
     assert isinstance(result, Refused)
     return result.error
 
@@ -53,7 +52,7 @@ def leader_becomes(leader: int, *partitions: int) -> list[MetadataRecord]:
 def test_a_broker_epoch_is_the_offset_at_which_the_batch_of_its_registration_begins() -> None:
     image = replace(ONE_BROKER, offset=193)
 
-    result = given.accepted(handle(given.registration(1, incarnation=2), image, given.settings()))
+    result = given.accepted(given.handle(given.registration(1, incarnation=2), image, given.settings()))
 
     *changes, registered = result.records
     assert len(changes) == 2  # so that the registration's own offset would be 196
@@ -62,7 +61,7 @@ def test_a_broker_epoch_is_the_offset_at_which_the_batch_of_its_registration_beg
 
 
 def test_the_same_incarnation_may_register_again_and_keeps_its_epoch() -> None:
-    result = given.accepted(handle(given.registration(1, incarnation=1), ONE_BROKER, given.settings()))
+    result = given.accepted(given.handle(given.registration(1, incarnation=1), ONE_BROKER, given.settings()))
 
     (registered,) = result.records
     assert isinstance(registered, RegisterBrokerRecord)
@@ -172,7 +171,7 @@ NEW = given.registration(1, incarnation=2)
             f"Expected cluster ID {given.CLUSTER_ID}, but got cluster ID other",
         ),
         (
-            replace(NEW, has_session=True),
+            replace(NEW, is_remote=True),
             ErrorCode.duplicate_broker_registration,
             "Another broker is registered with that broker id. If the broker was recently restarted this should "
             "self-resolve once the heartbeat manager expires the broker's session.",
@@ -220,16 +219,10 @@ def test_a_broker_must_know_every_finalised_feature() -> None:
     )
 
 
-def test_in_controlled_shutdown_the_next_incarnation_need_not_wait_for_the_session() -> None:
-    image = given.decided(BeginControlledShutdown(1, EPOCH), ONE_BROKER)
-
-    assert records_of(replace(NEW, has_session=True), image)
-
-
 def test_producer_ids_come_in_blocks_of_a_thousand() -> None:
-    first = given.accepted(handle(AllocateProducerIds(1, EPOCH), ONE_BROKER, given.settings()))
+    first = given.accepted(given.handle(AllocateProducerIds(1, EPOCH), ONE_BROKER, given.settings()))
     image = given.after(ONE_BROKER, *first.records)
-    second = given.accepted(handle(AllocateProducerIds(1, EPOCH), image, given.settings()))
+    second = given.accepted(given.handle(AllocateProducerIds(1, EPOCH), image, given.settings()))
 
     assert (first.reply, second.reply) == (ProducerIdBlock(0, 1000), ProducerIdBlock(1000, 1000))
     assert second.records == (ProducerIdsRecord(broker_id=1, broker_epoch=EPOCH, next_producer_id=2000),)

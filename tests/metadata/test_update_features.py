@@ -3,7 +3,6 @@
 import pytest
 from tests.metadata import given
 
-from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.features import bootstrap_records
 from ottla.metadata.controller.requests import FeatureUpdate, UnfenceBroker, UpdateFeatures, UpgradeType
 from ottla.metadata.controller.result import ControllerResult, Refused
@@ -25,7 +24,7 @@ def update(
     image: MetadataImage, *updates: tuple[str, int, UpgradeType], validate_only: bool = False
 ) -> ControllerResult[None] | Refused:
     request = UpdateFeatures(tuple(FeatureUpdate(*each) for each in updates), validate_only)
-    return handle(request, image, given.settings())
+    return given.handle(request, image, given.settings())
 
 
 def level(number: int) -> FeatureLevelRecord:

@@ -17,6 +17,7 @@ from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.apis.registry import ALL
 from ottla.broker.auto_create import AutoCreate
 from ottla.broker.connection_config import connection_limits, idle_check_ms, socket_options
+from ottla.broker.controller_settings import controller_settings
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dynamic_config import DynamicConfig
@@ -40,10 +41,8 @@ from ottla.env.timers import TimerWheel
 from ottla.log.log_dir import LogDir
 from ottla.log.manager import LogManager, TendingIntervals
 from ottla.metadata import bootstrap
-from ottla.metadata.controller.config_rules import config_rules
 from ottla.metadata.controller.features import SUPPORTED, bootstrap_records
 from ottla.metadata.controller.requests import RegisterBroker, UnfenceBroker
-from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.controller_port import ControllerPort, MetadataFeed
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import Endpoint, MetadataImage
@@ -184,14 +183,7 @@ class Node:
         raft = RaftNode(env, self._metadata_log.log.folder, self._metadata_log, config.node_id, (config.node_id,))
         self.raft = raft
         raft.on_failed.append(self._metadata_failed)
-        settings = ControllerSettings(
-            self.cluster_id,
-            env.random,
-            config_rules(lambda: self.config),
-            config.num_partitions,
-            config.default_replication_factor,
-            config.get_int("internal.metadata.max.batch.size.in.bytes"),
-        )
+        settings = controller_settings(env, self.cluster_id, lambda: self.config)
         records = bootstrap.load(env.disk, config.metadata_log_dir) or bootstrap_records()
         self.controller = self.feed = self.local_controller = LocalController(env, raft, settings, records)
         self.producer_ids = ProducerIds(self.controller, config.node_id, lambda: self.broker_epoch)

@@ -27,6 +27,7 @@ from ottla.metadata.controller.features import activation_records
 from ottla.metadata.controller.requests import Request
 from ottla.metadata.controller.result import ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
+from ottla.metadata.controller.soft_state import SoftState
 from ottla.metadata.delta import MetadataDelta, Publisher
 from ottla.metadata.image import EMPTY_IMAGE, METADATA_VERSION, MetadataImage
 from ottla.metadata.records.base import MetadataRecord
@@ -61,6 +62,8 @@ class LocalController:
         self._bootstrap = bootstrap
         self._committed = EMPTY_IMAGE
         self._speculative = EMPTY_IMAGE
+        self._soft = self._fresh_soft_state()
+        self._alarm: asyncio.TimerHandle | None = None
         self._transactions = Transactions()
         self._pending: deque[_Pending] = deque()
         self._to_publish: deque[_Pending] = deque()
@@ -93,6 +96,8 @@ class LocalController:
         if records:
             await self._append(records, None)
         self._is_started = True
+        self._soft = self._fresh_soft_state()
+        self._set_alarm()
         await self._publish(MetadataDelta.everything(self._committed), self._committed)
 
     async def submit(self, request: Request[R]) -> R:
@@ -117,12 +122,31 @@ class LocalController:
         """On what is there when the decision is made: a long one is made again if others came in between."""
         for _ in range(_TRIES):
             image = self._speculative
-            result = handle(request, image, self._settings)
+            result = handle(request, image, self._settings, self._soft)
             if image is self._speculative:
                 return result
-        return whole(lambda request: handle(request, self._speculative, self._settings), request)
+        return whole(lambda request: handle(request, self._speculative, self._settings, self._soft), request)
+
+    def _fresh_soft_state(self) -> SoftState:
+        return SoftState(self._speculative, self._settings, lambda: self._env.loop.time() * 1000)
+
+    def _set_alarm(self) -> None:
+        self._alarm = self._env.loop.call_later(self._soft.wake_in_ms() / 1000, self._wake)
+
+    def _wake(self) -> None:
+        for request in self._soft.due():
+            self._tasks.start(self._submit_own(request), "decide by itself")
+        self._set_alarm()
+
+    async def _submit_own(self, request: Request[Any]) -> None:
+        try:
+            await self.submit(request)
+        except KafkaError as error:
+            _log.info("%s came to nothing: %s", request, error)
 
     async def stop(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
         await self._raft.stop()
         await self._tasks.stop()
 
@@ -148,6 +172,7 @@ class LocalController:
             raise AssertionError(f"appended at {base_offset}, but {self._speculative.offset} was the last offset")
         last_offset = base_offset + len(records) - 1
         self._speculative = delta.apply(last_offset, self._raft.epoch)
+        self._soft.follow(delta, self._speculative)
         done: asyncio.Future[Any] = self._env.loop.create_future()
         self._pending.append(_Pending(last_offset, delta, self._speculative, reply, done))
         return done

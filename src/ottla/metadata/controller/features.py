@@ -9,6 +9,7 @@ from ottla.metadata.records.feature_level_record import FeatureLevelRecord
 
 KRAFT_VERSION: Final = "kraft.version"
 GROUP_VERSION: Final = "group.version"
+ELR_VERSION: Final = "eligible.leader.replicas.version"
 LATEST_METADATA_VERSION: Final = 30  # 4.3-IV0
 _CONSUMER_GROUPS_FROM: Final = 22  # 4.0-IV0: clusters of before start without
 
