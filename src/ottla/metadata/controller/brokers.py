@@ -38,7 +38,7 @@ def register_broker(
     epoch = image.offset + 1
     # What the earlier incarnation led is led by nobody until the new one is unfenced.
     partitions = PartitionChanges(image, settings, soft)
-    ended_well = existing is not None and request.previous_epoch == existing.epoch
+    ended_well = existing is not None and request.previous_broker_epoch == existing.epoch
     changes = (partitions.without_broker if ended_well else partitions.after_crash)(request.broker_id)
     return ControllerResult(epoch, (*changes, _registration(request, epoch, True, False)))
 

@@ -148,7 +148,7 @@ class RegisterBroker(Request[int]):
     features: tuple[tuple[str, VersionRange], ...]
     log_dirs: tuple[UUID, ...]
     rack: str | None = None
-    previous_epoch: int = -1
+    previous_broker_epoch: int = -1
     """Of the incarnation that ended well and left a word of it beside its logs. Any other is taken to lack records."""
     is_remote: bool = False
     """It came over the network: while an earlier incarnation has a session, only that one may register. From within the

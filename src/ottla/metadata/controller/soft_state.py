@@ -55,7 +55,9 @@ class SoftState:
 
     def index(self, image: MetadataImage) -> PartitionIndex:
         """Of the image that a decision is made on; that is the one followed to, unless someone asks out of turn."""
-        return self._index if image is self._index.image else PartitionIndex(image)
+        if image is not self._index.image:
+            self._index = PartitionIndex(image)
+        return self._index
 
     def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Records were decided on and appended."""
