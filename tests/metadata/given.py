@@ -8,7 +8,7 @@ from uuid import UUID
 from ottla.env.randomness import SeededRandom
 from ottla.metadata.controller import controller
 from ottla.metadata.controller.config_rules import config_rules
-from ottla.metadata.controller.features import SUPPORTED, bootstrap_records
+from ottla.metadata.controller.features import LATEST_METADATA_VERSION, SUPPORTED, bootstrap_records
 from ottla.metadata.controller.requests import (
     AlterPartition,
     BrokerHeartbeat,
@@ -146,13 +146,19 @@ def topic_config(topic: str, name: str, value: str) -> MetadataRecord:
     return ConfigRecord(resource_type=2, resource_name=topic, name=name, value=value)
 
 
-def formatted() -> MetadataImage:
-    return after(EMPTY_IMAGE, *bootstrap_records())
+BEFORE_ELR = 25
+"""A metadata.version with which clusters start without eligible leader replicas."""
 
 
-def cluster(*broker_ids: int, racks: tuple[str | None, ...] = ()) -> MetadataImage:
+def formatted(metadata_version: int = LATEST_METADATA_VERSION) -> MetadataImage:
+    return after(EMPTY_IMAGE, *bootstrap_records(metadata_version))
+
+
+def cluster(
+    *broker_ids: int, racks: tuple[str | None, ...] = (), metadata_version: int = LATEST_METADATA_VERSION
+) -> MetadataImage:
     """Registered and unfenced brokers."""
-    image = formatted()
+    image = formatted(metadata_version)
     for position, broker_id in enumerate(broker_ids or (1,)):
         rack = racks[position] if racks else None
         image = decided(registration(broker_id, rack=rack), image)

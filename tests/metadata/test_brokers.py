@@ -30,7 +30,8 @@ from ottla.metadata.records.producer_ids_record import ProducerIdsRecord
 from ottla.metadata.records.register_broker_record import RegisterBrokerRecord
 from ottla.model.errors import ErrorCode
 
-ONE_BROKER = given.with_topics(given.cluster(1), NewTopic("t", 2, 1))
+OLD = given.BEFORE_ELR
+ONE_BROKER = given.with_topics(given.cluster(1, metadata_version=OLD), NewTopic("t", 2, 1))
 TOPIC = ONE_BROKER.topic_ids["t"]
 EPOCH = ONE_BROKER.brokers[1].epoch
 
@@ -107,7 +108,9 @@ def test_a_broker_restarted_after_a_clean_stop_leads_again() -> None:
 
 
 def test_of_several_replicas_another_in_sync_one_takes_over() -> None:
-    image = given.with_topics(given.cluster(1, 2, 3), NewTopic("t", assignments=((0, (1, 2, 3)),)))
+    image = given.with_topics(
+        given.cluster(1, 2, 3, metadata_version=OLD), NewTopic("t", assignments=((0, (1, 2, 3)),))
+    )
     topic_id = image.topic_ids["t"]
 
     changes = records_of(FenceBroker(1, image.brokers[1].epoch), image)
@@ -116,7 +119,7 @@ def test_of_several_replicas_another_in_sync_one_takes_over() -> None:
 
 
 def test_a_follower_that_goes_leaves_the_isr_and_the_leader_epoch_alone() -> None:
-    image = given.with_topics(given.cluster(1, 2), NewTopic("t", assignments=((0, (1, 2)),)))
+    image = given.with_topics(given.cluster(1, 2, metadata_version=OLD), NewTopic("t", assignments=((0, (1, 2)),)))
     topic_id = image.topic_ids["t"]
 
     changes = records_of(FenceBroker(2, image.brokers[2].epoch), image)
@@ -127,7 +130,7 @@ def test_a_follower_that_goes_leaves_the_isr_and_the_leader_epoch_alone() -> Non
 
 
 def test_a_replica_out_of_sync_leads_only_where_the_topic_allows_that() -> None:
-    image = given.with_topics(given.cluster(1, 2), NewTopic("t", assignments=((0, (1, 2)),)))
+    image = given.with_topics(given.cluster(1, 2, metadata_version=OLD), NewTopic("t", assignments=((0, (1, 2)),)))
     topic_id = image.topic_ids["t"]
     image = given.after(image, PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=(1,)))
     allowed = given.after(
@@ -198,10 +201,10 @@ NEW = given.registration(1, incarnation=2)
             "Request features do not contain 'metadata.version'",
         ),
         (
-            replace(NEW, features=(("metadata.version", VersionRange(7, 29)),)),
+            replace(NEW, features=(("metadata.version", VersionRange(7, 24)),)),
             ErrorCode.unsupported_version,
-            "Unable to register because the broker does not support finalized version 30 of metadata.version. The "
-            "broker wants a version between 7 and 29, inclusive.",
+            "Unable to register because the broker does not support finalized version 25 of metadata.version. The "
+            "broker wants a version between 7 and 24, inclusive.",
         ),
     ],
 )

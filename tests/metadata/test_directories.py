@@ -94,18 +94,24 @@ def test_an_earlier_life_of_the_broker_is_not_believed(request_type: type[Reques
     assert refused.error.code is ErrorCode.stale_broker_epoch
 
 
-def test_partitions_in_a_directory_that_fails_have_no_leader_and_keep_their_isr() -> None:
+def test_partitions_in_a_directory_that_fails_have_no_leader_and_who_was_in_sync_stays_eligible() -> None:
     image = cluster()
 
     records = given.accepted(given.handle(offline(image, LARGE, STRANGE), image, given.settings())).records
 
     assert records == (
-        PartitionChangeRecord(topic_id=topic_of(image), partition_id=1, leader=-1),
+        PartitionChangeRecord(
+            topic_id=topic_of(image),
+            partition_id=1,
+            leader=-1,
+            isr=(),
+            eligible_leader_replicas=(1,),
+            last_known_elr=(1,),
+        ),
         BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=image.brokers[1].epoch, log_dirs=(FAST,)),
     )
     image = given.after(image, *records)
     assert leaders(image) == [1, -1]
-    assert image.topics[topic_of(image)].partitions[1].isr == (1,)
     assert given.accepted(given.handle(offline(image, LARGE), image, given.settings())).records == (), (
         "it is known already"
     )

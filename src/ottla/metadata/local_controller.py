@@ -23,7 +23,7 @@ from ottla.env.tasks import Tasks
 from ottla.metadata import loader
 from ottla.metadata.batches import metadata_batch
 from ottla.metadata.controller.controller import handle
-from ottla.metadata.controller.features import activation_records
+from ottla.metadata.controller.features import MIN_ISR, activation_records
 from ottla.metadata.controller.requests import Request
 from ottla.metadata.controller.result import ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
@@ -92,7 +92,9 @@ class LocalController:
         )
         self._raft.on_committed.append(self._commit)
         self._raft.on_failed.append(self._fail)
-        records = activation_records(loaded.image, loaded.transactions.is_open, self._bootstrap)
+        records = activation_records(
+            loaded.image, loaded.transactions.is_open, self._bootstrap, self._settings.configs.inherited(MIN_ISR) or "1"
+        )
         if records:
             await self._append(records, None)
         self._is_started = True

@@ -18,7 +18,7 @@ from ottla.model.errors import ErrorCode
 
 async def handle(context: Context, request: Any) -> Any:
     if getattr(request, "is_migrating_zk_broker", False):
-        return _answer(context, ApiError(ErrorCode.broker_id_not_registered))
+        return _answer(context, ErrorCode.broker_id_not_registered)
     registration = RegisterBroker(
         request.broker_id,
         request.cluster_id,
@@ -30,16 +30,14 @@ async def handle(context: Context, request: Any) -> Any:
         previous_broker_epoch=getattr(request, "previous_broker_epoch", -1),
         is_remote=True,
     )
-    return _answer(context, await ask_controller(context, registration))
+    outcome = await ask_controller(context, registration)
+    if isinstance(outcome, ApiError):
+        return _answer(context, outcome.code)
+    return _answer(context, ErrorCode.none, outcome)
 
 
-def _answer(context: Context, outcome: int | ApiError) -> Any:
-    refused = isinstance(outcome, ApiError)
-    return context.respond(
-        throttle_time=timedelta(0),
-        error_code=outcome.code if isinstance(outcome, ApiError) else ErrorCode.none,
-        broker_epoch=-1 if refused else outcome,
-    )
+def _answer(context: Context, code: ErrorCode, epoch: int = -1) -> Any:
+    return context.respond(throttle_time=timedelta(0), error_code=code, broker_epoch=epoch)
 
 
 API: Final = Api(62, "BrokerRegistration", oldest=0, newest=4, handle=handle)

@@ -42,7 +42,9 @@ _DECISIONS: Final[dict[type[Request[Any]], Decision]] = {
     ),
     requests.AlterPartition: alter_partition.alter_partition,
     requests.AlterPartitionReassignments: reassignments.alter_reassignments,
-    requests.UpdateFeatures: lambda request, image, _, __: update_features.update_features(request, image),
+    requests.UpdateFeatures: lambda request, image, settings, _: update_features.update_features(
+        request, image, settings
+    ),
     requests.UnregisterBroker: brokers.unregister_broker,
     requests.RegisterBroker: brokers.register_broker,
     requests.BrokerHeartbeat: heartbeats.heartbeat,

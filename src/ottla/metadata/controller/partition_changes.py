@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from ottla.metadata.controller.features import ELR_VERSION
+from ottla.metadata.controller.min_isr import has_elr
 from ottla.metadata.controller.partition_change import Election, PartitionChange, Rules
 from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.controller.soft_state import SoftState
@@ -36,7 +36,7 @@ class PartitionChanges:
         self._image = image
         self._index = soft.index(image)
         self.of_topics = TopicSettings(image, settings)
-        self._has_elr = image.features.get(ELR_VERSION, 0) > 0
+        self._has_elr = has_elr(image)
         self._rules: dict[UUID, Rules] = {}
 
     def without_broker(self, gone: int) -> list[MetadataRecord]:

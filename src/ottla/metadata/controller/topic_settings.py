@@ -3,11 +3,11 @@
 from functools import cache
 from typing import Final
 
+from ottla.metadata.controller.features import MIN_ISR
 from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.image import ConfigResource, MetadataImage, ResourceType
 
 UNCLEAN: Final = "unclean.leader.election.enable"
-MIN_ISR: Final = "min.insync.replicas"
 ALL_BROKERS: Final = ConfigResource(ResourceType.BROKER, "")
 
 
