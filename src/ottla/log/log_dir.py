@@ -110,6 +110,10 @@ class LogDir:
         self._unlock()
         self.on_failed(self)
 
+    def unlock(self) -> None:
+        """For a dir that was locked and not used otherwise."""
+        self._unlock()
+
     # -- loading
 
     def load(self, known: KnownTopic) -> list[str]:

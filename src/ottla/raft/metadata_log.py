@@ -10,6 +10,7 @@ from ottla.log.checkpoints import write_topic_id
 from ottla.log.partition_log import PartitionLog
 from ottla.log.paths import LOG_SUFFIX, PARTITION_METADATA, offset_name
 from ottla.log.recovery import LoadRequest, load_log
+from ottla.log.retention import delete_given_up
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ottla.raft.log_view import EpochStart
@@ -78,6 +79,15 @@ class MetadataLog:
                 file.truncate(position)
             file.close()
         self.log = load_log(self._env, self._request)
+
+    def trim(self, start_offset: int) -> list[str]:
+        self.log.advance_start(start_offset)
+        return delete_given_up(self.log)
+
+    def size_from(self, start_offset: int) -> int:
+        segments = self.log.segments
+        following = [segment.base_offset for segment in segments[1:]] + [self.log.end_offset + 1]
+        return sum(segment.size for segment, end in zip(segments, following, strict=True) if end > start_offset)
 
     def restart_at(self, offset: int) -> None:
         disk = self._env.disk
