@@ -268,7 +268,7 @@ REGISTRATION = RegisterBroker(
     (("metadata.version", VersionRange(7, 30)),),
     (DIR,),
     "rack",
-    previous_epoch=41,
+    previous_broker_epoch=41,
 )
 ALTERATION = AlterPartition(
     1,

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44) on a controller: apis/incremental_alter_configs.py, without what only a broker can check.
+"""IncrementalAlterConfigs (key 44) on a controller: as on a broker, without what only a broker can check.
 
 A broker passes on what it has looked at; tools that know controllers alone ask directly. Levels of loggers are those of
 this node.

@@ -23,7 +23,7 @@ def _ask(request: RegisterBroker) -> dict[str, Any]:
         "rack": request.rack,
         "is_migrating_zk_broker": False,
         "log_dirs": request.log_dirs,
-        "previous_broker_epoch": request.previous_epoch,
+        "previous_broker_epoch": request.previous_broker_epoch,
     }
 
 
