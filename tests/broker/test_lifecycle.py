@@ -224,15 +224,15 @@ def test_leaving_waits_until_the_controller_has_moved_all_leaders() -> None:
     async def story() -> None:
         controller = Controller()
         life = await running(controller)
-        controller.answers = [LET_IN, LET_IN, GO]
+        controller.answers = [LET_IN, LET_IN, LET_IN, GO]
         began, before = asyncio.get_running_loop().time(), len(controller.heartbeats)
         await life.leave()
-        assert [each.want_shut_down for each in controller.heartbeats[before:]] == [True] * 3
+        assert [each.want_shut_down for each in controller.heartbeats[before:]] == [True] * 4
         took = asyncio.get_running_loop().time() - began
-        assert 2.0 < took < 2.2  # at once, after 50 ms, after a heartbeat's interval
+        assert 0.35 < took < 0.4  # at once, after 50, 100 and 200 ms
         assert life.state is NodeState.SHUTTING_DOWN
         await asyncio.sleep(10)
-        assert len(controller.heartbeats) == before + 3
+        assert len(controller.heartbeats) == before + 4
         await life.stop()
 
     tell(story)

@@ -75,7 +75,8 @@ class Api:
     `handle_raw`, for Produce and Fetch, gets the body's bytes and gives a whole frame. `advertise_from` is what
     ApiVersions says where that differs, and `is_offered` whether it says anything; an API that is not offered is
     answered nevertheless. `takes_long`: a short question may have a long answer. `forwards`: only the active controller
-    can answer; another node passes the request on, or, with `forwards_itself`, looks at it first and passes on the rest.
+    can answer; another node passes the request on. With `forwards_itself` the API looks at it first and passes on what
+    is left.
     """
 
     key: int

@@ -27,11 +27,12 @@ from ottla.env.tasks import Tasks
 from ottla.log.log_dir import LogDir
 from ottla.metadata.controller.requests import BrokerHeartbeat, HeartbeatReply, RegisterBroker
 from ottla.metadata.controller_port import ControllerPort
+from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError, OttlaError
 
 _log = logging.getLogger("ottla.broker")
 _SOON_S: Final = 0.01  # while a start waits for it
-_RATHER_SOON_S: Final = 0.05  # while a stop does
+_WHILE_LEAVING: Final = Backoff(50, 500)  # others must first have heard that the leaders are elsewhere
 
 # To try again would not help: somebody must correct something first.
 _FOR_GOOD: Final = frozenset(
@@ -53,6 +54,15 @@ class LifecycleSettings:
     """How long the first registration is tried."""
     directory_failure_ms: int
     """A broker that cannot tell the controller of a failed log dir for so long stops."""
+
+
+def lifecycle_settings(config: BrokerConfig) -> LifecycleSettings:
+    return LifecycleSettings(
+        config.get_int("broker.heartbeat.interval.ms"),
+        config.get_int("broker.session.timeout.ms"),
+        config.get_int("initial.broker.registration.timeout.ms"),
+        config.get_int("log.dir.failure.timeout.ms"),
+    )
 
 
 class Lifecycle:
@@ -87,7 +97,7 @@ class Lifecycle:
         self._is_ready = False
         self._offline: dict[UUID, bool] = {}  # and whether the controller knows
         self._cordoned: tuple[UUID, ...] = ()
-        self._was_answered_before_leaving = False
+        self._times_told_to_stay = 0
         self._wanted = asyncio.Event()  # the next message, before its time
         self._told = asyncio.Event()
         self._registered: asyncio.Future[int] = env.loop.create_future()
@@ -247,9 +257,9 @@ class Lifecycle:
                     self._be(NodeState.SHUTTING_DOWN)
                     if not self._may_go.done():
                         self._may_go.set_result(None)
-                elif not self._was_answered_before_leaving:
-                    self._was_answered_before_leaving = True
-                    return _RATHER_SOON_S
+                    return often
+                self._times_told_to_stay += 1
+                return _WHILE_LEAVING.seconds(self._times_told_to_stay, self._env.random)
         return often
 
     def _tell_of(self, error: KafkaError) -> None:

@@ -116,7 +116,7 @@ class Node:
 
     @property
     def is_serving(self) -> bool:
-        return self.state in (NodeState.RUNNING, NodeState.SHUTTING_DOWN)
+        return self.state in (NodeState.RUNNING, NodeState.PENDING_CONTROLLED_SHUTDOWN, NodeState.SHUTTING_DOWN)
 
     @property
     def has_failed(self) -> bool:
@@ -237,6 +237,8 @@ class Node:
 
     async def stop(self) -> None:
         """Acknowledges what was appended, as far as that does not take long, then makes everything durable."""
+        if self.broker is not None:
+            await self.broker.leave()
         self.state = NodeState.SHUTTING_DOWN
         if self.broker is not None:
             await self.broker.stop()

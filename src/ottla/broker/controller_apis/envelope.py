@@ -1,8 +1,8 @@
 """Envelope (key 58): a client's request that a broker passes on, with who asked and from where (KIP-590).
 
 It is answered by the same code as one that comes directly, and its whole answer goes back inside. Errors of the
-envelope are the broker's business: NOT_CONTROLLER makes it look for another controller, UNSUPPORTED_VERSION makes it close
-the client's connection, others it tells the client as UNKNOWN_SERVER_ERROR.
+envelope are the broker's business: with NOT_CONTROLLER it looks for another controller, with UNSUPPORTED_VERSION it
+closes the client's connection, others it tells the client as UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
