@@ -13,6 +13,7 @@ import time
 
 import pytest
 from tests.cli.command import OTTLA, Run, new_topic_name
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def at_terminal(node: str, *args: str, typed: str = "", after: str = "", term: s
     )  # fmt: skip
     os.close(theirs)
     shown = b""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if not select.select([ours], [], [], 1)[0]:
             if typed == CTRL_C and after.encode() in shown:  # a signal just before Python reads the line is not noticed

@@ -33,7 +33,7 @@ def records(count: int, size: int = 20) -> list[Record]:
 def produce(address: str, topic: str, batch: bytes, version: int = 9) -> Any:
     topics = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
     answer = ask(
-        address, PRODUCE, version, acks=-1, timeout=timedelta(seconds=20), transactional_id=None, topic_data=topics
+        address, PRODUCE, version, acks=-1, timeout=timedelta(seconds=60), transactional_id=None, topic_data=topics
     )
     return answer.responses[0].partition_responses[0]
 

@@ -15,7 +15,7 @@ from tests.broker.apis.asking import DELETE_TOPICS, ask, create, metadata, topic
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import running_node
 
-IN_TIME = timedelta(seconds=10)
+IN_TIME = timedelta(seconds=60)
 
 
 def delete(address: str, *topics: tuple[str | None, UUID | None], within: timedelta = IN_TIME) -> dict[Any, ErrorCode]:
@@ -151,7 +151,7 @@ def test_librdkafka_creates_and_deletes_topics(address: str) -> None:
 def test_a_topic_made_anew_under_its_old_name_is_another_topic(address: str, new_topic: Callable[..., str]) -> None:
     name = new_topic(partitions=2, retention_ms="77")
     (before,) = metadata(address, name).topics
-    ask(address, DELETE_TOPICS, 6, topics=[{"name": name, "topic_id": None}], timeout=timedelta(seconds=10))
+    ask(address, DELETE_TOPICS, 6, topics=[{"name": name, "topic_id": None}], timeout=timedelta(seconds=60))
     (created,) = create(address, topic_to_create(name)).topics
 
     (after,), (by_old_id,) = metadata(address, name).topics, metadata(address, before.topic_id).topics
