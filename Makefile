@@ -2,10 +2,10 @@
 #   make up        a broker on 127.0.0.1:9092 (make up ARGS="--port 9999 --data /tmp/x")
 #   make test      lint and the tests; test-long adds the slow ones; test-kafka those beside Apache Kafka (needs Java)
 #                  (make test WORKERS=0 ARGS="tests/log -x": one after the other, some of them)
-#   make bench     the benchmarks beside Apache Kafka (needs Java)
+#   make bench     the benchmarks beside Apache Kafka (needs Java); bench-cluster those of three nodes
 #   make format    let ruff tidy the code; make lint only looks
 .DEFAULT_GOAL := help
-.PHONY: help up test test-long test-kafka bench lint format clean
+.PHONY: help up test test-long test-kafka bench bench-cluster lint format clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -50,6 +50,9 @@ test-kafka: $(DEV)
 
 bench: $(DEV)
 	@$(BIN)/python -m bench.run $(ARGS)
+
+bench-cluster: $(DEV)
+	@$(BIN)/python -m bench.cluster $(ARGS)
 
 lint: $(DEV)
 	@$(BIN)/ruff format --check -q . || { echo "make format puts this right"; exit 1; }

@@ -35,9 +35,12 @@ class Node(ABC):
 
     side: str
 
+    replication_factor = 1
+
     def __init__(self, directory: Path, **settings: Setting) -> None:
         self.directory = directory
         self.settings = {**SETTINGS, **settings}
+        self.cluster_id = apache_kafka.random_cluster_id()
         self.port = apache_kafka.free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.data = directory / "data"
@@ -74,12 +77,13 @@ class Node(ABC):
         self._admin = None
 
     def create_topic(self, name: str, partitions: int, config: dict[str, str] | None = None) -> None:
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
+        factor = self.replication_factor
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=factor, config=config or {})
         self.admin.create_topics([topic])[name].result(timeout=30)
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             found = self.admin.list_topics(name, timeout=30).topics[name].partitions
-            if len(found) == partitions and all(p.leader >= 0 for p in found.values()):
+            if len(found) == partitions and all(p.leader >= 0 and len(p.isrs) == factor for p in found.values()):
                 return
             time.sleep(0.02)
         raise TimeoutError(f"{self.side}: topic {name} has no leaders after 30 s")
@@ -114,11 +118,13 @@ class KafkaNode(Node):
     _kafka: ApacheKafka | None = None
 
     def format(self) -> None:
-        apache_kafka.format_storage(self.directory, self.port, **self.settings)
+        apache_kafka.format_storage(self.directory, self.port, self.cluster_id, **self.settings)
 
     def start(self, *, wait: bool = True) -> float:
         began = time.monotonic()
-        self._kafka = ApacheKafka.start(self.directory, self.port, wait=wait, **self.settings)
+        self._kafka = ApacheKafka.start(
+            self.directory, self.port, wait=wait, cluster_id=self.cluster_id, **self.settings
+        )
         return began
 
     def stop(self) -> None:
@@ -146,9 +152,8 @@ class OttlaNode(Node):
             properties.write_text(apache_kafka.server_properties(self.directory, self.port, **self.settings))
         if (self.data / "meta.properties").exists():
             return
-        cluster_id = apache_kafka.random_cluster_id()
         subprocess.run(
-            [*ottla_command(), "storage", "format", "-t", cluster_id, "-c", str(properties)],
+            [*ottla_command(), "storage", "format", "-t", self.cluster_id, "-c", str(properties)],
             check=True,
             stdout=subprocess.DEVNULL,
         )

@@ -34,6 +34,13 @@ class Lone:
     run: Callable[[Node, int], dict[str, Figures]]
 
 
+Sides = Callable[[Path, Mapping[str, Setting]], dict[str, Node]]
+
+
+def one_node_each(folder: Path, settings: Mapping[str, Setting]) -> dict[str, Node]:
+    return {"kafka": KafkaNode(folder / "kafka", **settings), "ottla": OttlaNode(folder / "ottla", **settings)}
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     name: str
@@ -42,6 +49,7 @@ class Plan:
     bars: Sequence[Bar]
     settings: Mapping[str, Setting] = field(default_factory=dict)
     lone: Mapping[str, Lone] = field(default_factory=dict)
+    sides: Sides = one_node_each
 
 
 class Bench:
@@ -82,10 +90,7 @@ class Bench:
             shutil.rmtree(node.directory, ignore_errors=True)
 
     def _sides(self, name: str, settings: Mapping[str, Setting]) -> dict[str, Node]:
-        sides: dict[str, Node] = {
-            "kafka": KafkaNode(self._folder / f"{name}-kafka", **settings),
-            "ottla": OttlaNode(self._folder / f"{name}-ottla", **settings),
-        }
+        sides = self._plan.sides(self._folder / name, settings)
         self._nodes += sides.values()
         return sides
 

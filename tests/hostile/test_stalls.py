@@ -42,7 +42,7 @@ def produce_large(port: int) -> float:
 
 
 def room_is_taken(running: RunningNode) -> bool:
-    return running.on_loop(lambda: running.node._connections.pool.lent >= 2 * MB)
+    return running.on_loop(lambda: running.node.listening.connections.pool.lent >= 2 * MB)
 
 
 def test_whoever_stalls_loses_the_connection_when_others_wait(impatient: RunningNode) -> None:

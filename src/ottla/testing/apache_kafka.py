@@ -164,7 +164,9 @@ class ApacheKafka:
     process: subprocess.Popen[bytes]
 
     @classmethod
-    def start(cls, directory: Path, port: int, *, wait: bool = True, **settings: Setting) -> ApacheKafka:
+    def start(
+        cls, directory: Path, port: int, *, wait: bool = True, cluster_id: str | None = None, **settings: Setting
+    ) -> ApacheKafka:
         """Starts a node, formatting its storage if that was not done. A setting's `_` stands for `.`.
 
         Without `wait` it returns as soon as the process exists: for measuring how long the rest takes.
@@ -172,7 +174,7 @@ class ApacheKafka:
         if listening(port):
             # Otherwise the wait below would take the other process for this node, and the caller would write to it.
             raise RuntimeError(f"port {port} is taken by another process: give Apache Kafka a free one")
-        format_storage(directory, port, **settings)
+        format_storage(directory, port, cluster_id, **settings)
         with (directory / "kafka.out").open("ab") as output:
             process = subprocess.Popen(
                 _java("kafka.Kafka", str(directory / "server.properties"), heap=_NODE_HEAP),
@@ -232,14 +234,15 @@ class ApacheKafka:
         self.process.wait()
 
 
-def format_storage(directory: Path, port: int, **settings: Setting) -> None:
+def format_storage(directory: Path, port: int, cluster_id: str | None = None, **settings: Setting) -> None:
     """Writes server.properties; formats the storage if it has no meta.properties. Safe to repeat."""
     directory.mkdir(parents=True, exist_ok=True)
     properties = directory / "server.properties"
     properties.write_text(server_properties(directory, port, **settings))
     if (directory / "data" / "meta.properties").exists():
         return
-    done = tool("kafka.tools.StorageTool", "format", "-t", random_cluster_id(), "-c", str(properties))
+    cluster_id = cluster_id or random_cluster_id()
+    done = tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
     if done.returncode != 0:
         raise RuntimeError(f"Apache Kafka could not format {directory / 'data'}:\n{done.stdout}{done.stderr}")
 
