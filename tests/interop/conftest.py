@@ -52,8 +52,3 @@ def delete_topic(address: str, name: str) -> None:
 
     admin = AdminClient({"bootstrap.servers": address})
     admin.delete_topics([name], operation_timeout=WITHIN_S)[name].result(WITHIN_S)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:kafka")
-    config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:importlib")
