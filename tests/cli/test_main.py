@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.cli.command import OTTLA, run_ottla
-from tests.waiting import at_best
+from tests.waiting import PATIENCE_S, at_best
 
 from ottla.cli.main import COMMANDS, cli
 
@@ -26,7 +26,7 @@ def modules_after(*args: str) -> set[str]:
         except SystemExit:
             print(*sys.modules, file=sys.stderr)
     """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     return set(done.stderr.split())
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command import OTTLA, Run, new_topic_name, run_ottla
-from tests.waiting import attempts
+from tests.waiting import PATIENCE_S, attempts
 
 from ottla.testing.apache_kafka import ApacheKafka
 
@@ -124,7 +124,7 @@ def test_ctrl_c_ends_reading_without_a_word(ottla: Run, topic: str, node: str) -
     )  # fmt: skip
     assert process.stdout is not None and process.stdout.readline() == "x\n"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, err) == (0, "", "")
 
 

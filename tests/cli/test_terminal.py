@@ -60,7 +60,7 @@ def at_terminal(node: str, *args: str, typed: str = "", after: str = "", term: s
     else:
         process.kill()  # it does not end
     os.close(ours)
-    return process.wait(10), re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
+    return process.wait(PATIENCE_S), re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
 
 
 def test_purging_is_asked_about(node: str, ottla: Run, topic: str) -> None:

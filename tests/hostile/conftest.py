@@ -41,7 +41,7 @@ class Bystander:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(15)
+            thread.join(PATIENCE_S)
 
     def check(self) -> None:
         """Still served after all that has happened."""
@@ -142,7 +142,7 @@ class Peak:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(5)
+        self._thread.join(PATIENCE_S)
 
     def _watch(self) -> None:
         while not self._stop.wait(0.02):

@@ -12,7 +12,7 @@ from tests.hostile.conftest import MB, Bystander, Peak
 from tests.hostile.many_rows import arrays_in, swollen
 from tests.interop.conftest import create_topic
 from tests.interop.raw import API_VERSIONS, METADATA, Raw, frame, framed
-from tests.waiting import at_best
+from tests.waiting import PATIENCE_S, at_best
 
 from ottla.broker.apis.registry import ALL
 from ottla.env.slices import MOST_ROWS
@@ -46,7 +46,7 @@ class Pings:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
 
     def _run(self) -> None:
         with Raw(self._port) as raw:

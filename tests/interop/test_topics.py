@@ -55,7 +55,7 @@ def test_a_confluent_producer_and_consumer_go_on_with_a_topic_that_was_deleted_a
 
     for number in range(50):
         producer.produce(topic, b"old %d" % number, on_delivery=told)
-    producer.flush(10)
+    producer.flush(PATIENCE_S)
     assert len(delivered) == 50
     assert len(consumer.consume(50, 10)) == 50
     old_id = topic_id(node.address, topic)
@@ -98,7 +98,7 @@ def test_a_kafka_python_producer_and_consumer_go_on_with_a_topic_that_was_delete
     consumer.assign([TopicPartition(topic, 0)])
     for number in range(50):
         producer.send(topic, b"old %d" % number)
-    producer.flush(10)
+    producer.flush(PATIENCE_S)
     seen: list[bytes] = []
 
     def poll() -> list[bytes]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.interop.clients import Confluent, Sent
 from tests.interop.raw import Raw
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.process import NodeProcess, running_process
@@ -65,7 +65,7 @@ def new_topic(name: str, partitions: int) -> dict[str, Any]:
 def topics_of(node: NodeProcess) -> dict[str, int]:
     from confluent_kafka.admin import AdminClient
 
-    found = AdminClient({"bootstrap.servers": node.address}).list_topics(timeout=10).topics
+    found = AdminClient({"bootstrap.servers": node.address}).list_topics(timeout=PATIENCE_S).topics
     return {name: len(topic.partitions) for name, topic in found.items()}
 
 

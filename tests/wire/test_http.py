@@ -56,10 +56,10 @@ def port(routes: HttpRoutes) -> Iterator[int]:
         await listener.serve()
         return listener.port
 
-    yield asyncio.run_coroutine_threadsafe(listen(), loop).result(5)
+    yield asyncio.run_coroutine_threadsafe(listen(), loop).result(PATIENCE_S)
     loop.call_soon_threadsafe(routes.close)
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(5)
+    thread.join(PATIENCE_S)
     loop.close()
 
 

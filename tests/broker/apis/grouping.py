@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from tests.broker.apis import asking
-from tests.waiting import attempts
+from tests.waiting import PATIENCE_S, attempts
 
 from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
@@ -45,7 +45,7 @@ class Member:
 
     async def ask(self, api: int, version: int, **values: Any) -> Any:
         given = {"group_id": self.group_id, "member_id": self.id, "group_instance_id": self.instance_id}
-        return await self.connection.call(build(request_type(api, version), given | values), within=30)
+        return await self.connection.call(build(request_type(api, version), given | values), within=PATIENCE_S)
 
     async def join(self, version: int = 9, **values: Any) -> Any:
         given = {

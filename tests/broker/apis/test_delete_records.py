@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.broker.apis.asking import DELETE_RECORDS, PRODUCE, ask, list_offset
+from tests.waiting import PATIENCE_S
 
 from ottla.model.errors import ErrorCode
 from ottla.record.builder import build_batch
@@ -96,4 +97,4 @@ def test_librdkafka_deletes_records(address: str, new_topic: Callable[..., str])
 
     (future,) = admin.delete_records([TopicPartition(topic, 0, 5)]).values()
 
-    assert future.result(10).low_watermark == 5
+    assert future.result(PATIENCE_S).low_watermark == 5
