@@ -9,6 +9,7 @@ import os
 import socket
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from ottla.env import network
 from ottla.env.network import TcpNetwork
@@ -47,7 +48,7 @@ def test_a_process_without_descriptors_waits_says_so_and_goes_on(
         listener._sockets = [Full(each) for each in listener._sockets]  # type: ignore[misc]
         await listener.serve()
         with socket.create_connection(("127.0.0.1", listener.port)):
-            await asyncio.wait_for(made.wait(), 10)
+            await asyncio.wait_for(made.wait(), PATIENCE_S)
         listener.close()
 
     with caplog.at_level(logging.ERROR):
