@@ -184,6 +184,7 @@ class Node:
         self.controller = self.local_controller
         await self.quorum.start()
         if self.controller_listener is not None:
+            await self.controller_listener.watch()
             await self.controller_listener.serve()
         await self._until_caught_up()
 

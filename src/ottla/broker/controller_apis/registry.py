@@ -7,8 +7,14 @@ from typing import Final
 from ottla.broker.apis import add_raft_voter, describe_quorum, remove_raft_voter
 from ottla.broker.context import Api
 from ottla.broker.controller_apis import (
+    allocate_producer_ids,
+    alter_partition,
     api_versions,
+    assign_replicas_to_dirs,
     begin_quorum_epoch,
+    broker_heartbeat,
+    broker_registration,
+    controller_registration,
     end_quorum_epoch,
     fetch,
     fetch_snapshot,
@@ -23,7 +29,13 @@ ALL: Final[tuple[Api, ...]] = (
     begin_quorum_epoch.API,
     end_quorum_epoch.API,
     describe_quorum.API,
+    alter_partition.API,
     fetch_snapshot.API,
+    broker_registration.API,
+    broker_heartbeat.API,
+    allocate_producer_ids.API,
+    controller_registration.API,
+    assign_replicas_to_dirs.API,
     add_raft_voter.API,
     remove_raft_voter.API,
     update_raft_voter.API,
