@@ -79,7 +79,8 @@ def test_this_broker_tells_its_configs(address: str) -> None:
     assert (configs["num.partitions"].value, configs["num.partitions"].config_source) == ("2", 4)
     assert configs["num.partitions"].read_only
     assert (configs["message.max.bytes"].config_source, configs["message.max.bytes"].read_only) == (5, False)
-    assert describe(address, BROKER, "").configs == ()  # no defaults are set for the cluster
+    # with eligible leader replicas the cluster always has one, and no other default is set
+    assert [config.name for config in describe(address, BROKER, "").configs] == ["min.insync.replicas"]
 
 
 @pytest.mark.parametrize(
