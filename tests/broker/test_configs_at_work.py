@@ -79,7 +79,7 @@ def test_segments_of_the_metadata_log(tmp_path: Path, settings: dict[str, int], 
 
 def test_metadata_log_segment_bytes_is_the_size_of_its_segments(tmp_path: Path) -> None:
     with running_node(tmp_path, metadata_log_segment_bytes=9 << 20) as node:
-        assert node.on_loop(lambda: node.node._metadata_log.log.config.segment_bytes) == 9 << 20
+        assert node.on_loop(lambda: node.node.quorum.log.log.config.segment_bytes) == 9 << 20
 
 
 def test_a_change_of_metadata_must_fit_into_a_batch(tmp_path: Path) -> None:
@@ -225,14 +225,14 @@ def test_queued_max_request_bytes_is_the_memory_for_requests(
     tmp_path: Path, settings: dict[str, int], expected: int
 ) -> None:
     with running_node(tmp_path, **settings) as node:
-        assert node.on_loop(lambda: node.node._connections.pool.budget) == expected
+        assert node.on_loop(lambda: node.node.listening.connections.pool.budget) == expected
 
 
 def sizes(node: RunningNode) -> tuple[int, int]:
     """Of the buffers of a connection's end at the node; the kernel doubles what it is asked for."""
 
     def ask_kernel() -> tuple[int, int]:
-        (accepted,) = node.node._connections.connections
+        (accepted,) = node.node.listening.connections.connections
         transport: Any = accepted._transport
         sock = transport.get_extra_info("socket")
         options = socket.SO_SNDBUF, socket.SO_RCVBUF
@@ -241,7 +241,7 @@ def sizes(node: RunningNode) -> tuple[int, int]:
 
     with closing(connection(node)):
         deadline = time.monotonic() + 10
-        while not node.on_loop(lambda: len(node.node._connections.connections)):
+        while not node.on_loop(lambda: len(node.node.listening.connections.connections)):
             assert time.monotonic() < deadline
         return node.on_loop(ask_kernel)
 
@@ -259,7 +259,7 @@ def test_socket_listen_backlog_size_is_how_many_may_wait(
     tmp_path: Path, settings: dict[str, int], expected: int
 ) -> None:
     with running_node(tmp_path, **settings) as node:
-        (listener,) = node.node._listeners.values()
+        (listener,) = node.node.listening.listeners.values()
         server: Any = listener
         info = server._sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
 

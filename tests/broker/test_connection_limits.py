@@ -49,7 +49,7 @@ def set_dynamically(raw: Raw, **values: int | str) -> None:
 
 
 def connections(node: RunningNode) -> int:
-    return node.on_loop(lambda: len(node.node._connections.connections))
+    return node.on_loop(lambda: len(node.node.listening.connections.connections))
 
 
 def wait_for(holds: Callable[[], bool]) -> None:
@@ -117,10 +117,10 @@ def test_the_listener_between_nodes_takes_the_place_of_the_longest_idle(tmp_path
         listener_security_protocol_map="PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT",
         connections_max_idle_ms=1000_000,
     ) as node, ExitStack() as stack:  # fmt: skip
-        inner_port = node.node._listeners["INNER"].port
+        inner_port = node.node.listening.listeners["INNER"].port
         idle, busy = (stack.enter_context(Raw(node.port)) for _ in range(2))
         assert is_served(idle) and is_served(busy)
-        node.on_loop(lambda: [one.idle_for(0.0) for one in node.node._connections.connections])
+        node.on_loop(lambda: [one.idle_for(0.0) for one in node.node.listening.connections.connections])
         assert is_served(busy)
         inner = stack.enter_context(Raw(inner_port))
         assert is_served(inner)
@@ -215,7 +215,7 @@ def test_idle_connections_can_stay(tmp_path: Path) -> None:
 def test_a_muted_connection_is_not_heard_for_a_while(tmp_path: Path) -> None:
     with running_node(tmp_path) as node, Raw(node.port) as raw:
         assert is_served(raw)
-        node.on_loop(lambda: next(iter(node.node._connections.connections)).mute(0.4))
+        node.on_loop(lambda: next(iter(node.node.listening.connections.connections)).mute(0.4))
         began = time.monotonic()
         assert is_served(raw)
         assert time.monotonic() - began > 0.35

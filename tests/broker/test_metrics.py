@@ -238,7 +238,7 @@ def test_a_node_on_its_way_is_alive_and_not_ready(node: RunningNode, state: Node
 
 def test_a_failed_node_is_neither(tmp_path: Path) -> None:
     with running_node(tmp_path, ottla_metrics_listener="127.0.0.1:0") as node:
-        node.on_loop(lambda: node.node._metadata_failed(OSError("the disk is gone")))
+        node.on_loop(lambda: node.node.fail("the disk is gone"))
         assert [health(node, which)[0] for which in ("live", "ready")] == [503, 503]
         assert health(node, "live")[1]["state"] == "failed"
 

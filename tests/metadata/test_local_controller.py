@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 from tests.metadata import given
+from tests.metadata.running import Running
 
 from ottla.env.clock import SystemClock
 from ottla.env.executor import PoolExecutor
@@ -14,7 +15,6 @@ from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
 from ottla.metadata.batches import batch_records, metadata_batch
-from ottla.metadata.controller.features import bootstrap_records
 from ottla.metadata.controller.requests import (
     AllocateProducerIds,
     CreateTopics,
@@ -25,13 +25,11 @@ from ottla.metadata.controller.requests import (
 )
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.local_controller import LocalController
 from ottla.metadata.records.abort_transaction_record import AbortTransactionRecord
 from ottla.metadata.records.begin_transaction_record import BeginTransactionRecord
 from ottla.metadata.records.feature_level_record import FeatureLevelRecord
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.raft.memory_log import MemoryRaftLog
-from ottla.raft.node import RaftNode
 from ottla.record.batch import parse_header
 from ottla.sim.disk import SimDisk
 
@@ -46,16 +44,14 @@ class Node:
     disk: SimDisk = field(default_factory=lambda: SimDisk(Random(1)))
     published: list[tuple[MetadataDelta, MetadataImage]] = field(default_factory=list)
 
-    async def start(self, seed: int = 1) -> LocalController:
+    async def start(self, seed: int = 1) -> Running:
         self.disk.make_dirs(FOLDER)
         env = Env(SystemClock(), self.disk, TcpNetwork(), PoolExecutor(), SeededRandom(Random(seed)))
-        raft = RaftNode(env, FOLDER, self.log, 1, (1,))
-        controller = LocalController(env, raft, given.settings(seed), bootstrap_records())
+        controller = await Running.start(env, FOLDER, self.log, seed)
         await controller.subscribe(lambda delta, image: self.published.append((delta, image)))
-        await controller.start()
         return controller
 
-    async def start_with_broker(self, seed: int = 1) -> LocalController:
+    async def start_with_broker(self, seed: int = 1) -> Running:
         controller = await self.start(seed)
         epoch = await controller.submit(given.registration(1, incarnation=seed))
         await controller.submit(UnfenceBroker(1, epoch))

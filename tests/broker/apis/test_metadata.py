@@ -141,7 +141,7 @@ def test_clients_are_told_the_address_of_the_listener_they_came_in_on(tmp_path: 
     with running_node(tmp_path, **settings) as running:
         told = [
             (metadata(f"127.0.0.1:{listener.port}").brokers[0].host, listener.port)
-            for listener in running.node._listeners.values()
+            for listener in running.node.listening.listeners.values()
         ]
 
     assert [host for host, _ in told] == ["one.example", "two.example"]

@@ -8,6 +8,7 @@ known is answered in version 0 with UNSUPPORTED_VERSION and this API alone, so t
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -19,6 +20,11 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(context: Context, request: Any) -> Any:
+    return answer(context, request, context.node.dispatcher.apis)
+
+
+def answer(context: Context, request: Any, apis: Mapping[int, Api]) -> Any:
+    """`apis` are those of the listener."""
     if request is None:
         return _answer(context, ErrorCode.unsupported_version, [API])
     if context.version >= 3 and not (
@@ -32,7 +38,7 @@ def handle(context: Context, request: Any) -> Any:
     return _answer(
         context,
         ErrorCode.none,
-        [api for api in node.dispatcher.apis.values() if api.is_offered is None or api.is_offered(node)],
+        [api for api in apis.values() if api.is_offered is None or api.is_offered(node)],
         supported_features=supported_features(with_level_zero=context.version >= 4),
         finalized_features=finalized_features(image),
         finalized_features_epoch=image.offset,
