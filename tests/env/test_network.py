@@ -80,3 +80,17 @@ def test_a_port_that_is_taken_is_refused() -> None:
         first.close()
 
     asyncio.run(story())
+
+
+def test_it_does_not_accept_before_it_serves(caplog: pytest.LogCaptureFixture) -> None:
+    """Room on another listener of the node wakes this one too."""
+
+    async def story() -> None:
+        listener = await TcpNetwork().listen(asyncio.Protocol, "127.0.0.1", 0)
+        listener.resume()
+        await asyncio.sleep(0.05)
+        listener.close()
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(story())
+    assert not caplog.records
