@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.broker.test_quorum_of_nodes import everybody_knows, register
@@ -11,7 +12,7 @@ from tests.broker.test_quorum_of_nodes import everybody_knows, register
 from ottla.raft.log_view import OffsetAndEpoch
 from ottla.testing.cluster import Cluster, running_cluster
 
-OFTEN = {
+OFTEN: dict[str, Any] = {
     "metadata_log_max_record_bytes_between_snapshots": 2000,
     "internal_metadata_log_segment_bytes": 4096,
     "metadata_max_retention_bytes": 12_000,

@@ -193,6 +193,7 @@ class Node:
         self.local_controller.on_active.append(self.controller.leader_changed)
         await self.quorum.start()
         if self.controller_listener is not None:
+            await self.controller_listener.watch()
             await self.controller_listener.serve()
         await self._until_caught_up()
         if self.controller_listener is not None:
