@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from ottla.broker import directories
 from ottla.broker.directories import Directories
@@ -52,4 +53,4 @@ def test_what_the_controller_did_not_take_is_told_again(monkeypatch: pytest.Monk
         assert assigned == {0: DIR, 1: OTHER}
         assert failed == [OTHER]  # when all that was put into it is told
 
-    asyncio.run(asyncio.wait_for(story(), 10))
+    asyncio.run(asyncio.wait_for(story(), PATIENCE_S))

@@ -30,7 +30,13 @@ async def handle(context: Context, request: Any) -> Any:
         tuple(getattr(request, "offline_log_dirs", ())),
         None if cordoned is None else tuple(cordoned),
     )
+    listener = context.node.controller_listener
+    detector = None if listener is None else listener.failure_detector
+    if detector is not None:
+        detector.heard(context.connection, heartbeat.broker_id, heartbeat.broker_epoch)
     outcome = await ask_controller(context, heartbeat)
+    if detector is not None and not isinstance(outcome, ApiError) and outcome.should_shut_down:
+        detector.let_go(heartbeat.broker_id)
     reply, error = (_NOTHING, outcome.code) if isinstance(outcome, ApiError) else (outcome, ErrorCode.none)
     return context.respond(
         throttle_time=timedelta(0),

@@ -59,6 +59,7 @@ def fence_broker(
     broker = check_epoch(image, request.broker_id, request.broker_epoch)
     if isinstance(broker, Refused):
         return broker
+    soft.end_session(broker.id)
     records = () if broker.fenced else fenced(broker, PartitionChanges(image, settings, soft))
     return ControllerResult(None, tuple(records))
 
