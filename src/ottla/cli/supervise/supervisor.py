@@ -1,7 +1,7 @@
 """Runs the nodes of a cluster: starts them together, shows how they are, stops them in order.
 
-It restarts none by itself. One thread, which waits for signals, for nodes that begin to serve or end, and for who asks over the socket; so a fork
-takes nothing along that it should not.
+It restarts none by itself. One thread, which waits for signals, for nodes that begin to serve or end, and for who asks
+over the socket; so a fork takes nothing along that it should not.
 """
 
 from __future__ import annotations
