@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 from tests.metadata import given
+from tests.metadata.running import Running
+from tests.waiting import PATIENCE_S
 
 from ottla.env.clock import SystemClock
 from ottla.env.executor import PoolExecutor
@@ -14,7 +16,6 @@ from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
 from ottla.metadata.batches import batch_records, metadata_batch
-from ottla.metadata.controller.features import bootstrap_records
 from ottla.metadata.controller.requests import (
     AllocateProducerIds,
     CreateTopics,
@@ -25,16 +26,15 @@ from ottla.metadata.controller.requests import (
 )
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.local_controller import LocalController
 from ottla.metadata.records.abort_transaction_record import AbortTransactionRecord
 from ottla.metadata.records.begin_transaction_record import BeginTransactionRecord
 from ottla.metadata.records.feature_level_record import FeatureLevelRecord
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.raft.memory_log import MemoryRaftLog
-from ottla.raft.node import RaftNode
 from ottla.record.batch import parse_header
 from ottla.sim.disk import SimDisk
 
+LEVELS = {"metadata.version": 30, "group.version": 1, "eligible.leader.replicas.version": 1}
 FOLDER = "/data/__cluster_metadata-0"
 
 
@@ -46,16 +46,14 @@ class Node:
     disk: SimDisk = field(default_factory=lambda: SimDisk(Random(1)))
     published: list[tuple[MetadataDelta, MetadataImage]] = field(default_factory=list)
 
-    async def start(self, seed: int = 1) -> LocalController:
+    async def start(self, seed: int = 1) -> Running:
         self.disk.make_dirs(FOLDER)
         env = Env(SystemClock(), self.disk, TcpNetwork(), PoolExecutor(), SeededRandom(Random(seed)))
-        raft = RaftNode(env, FOLDER, self.log, 1, (1,))
-        controller = LocalController(env, raft, given.settings(seed), bootstrap_records())
+        controller = await Running.start(env, FOLDER, self.log, seed)
         await controller.subscribe(lambda delta, image: self.published.append((delta, image)))
-        await controller.start()
         return controller
 
-    async def start_with_broker(self, seed: int = 1) -> LocalController:
+    async def start_with_broker(self, seed: int = 1) -> Running:
         controller = await self.start(seed)
         epoch = await controller.submit(given.registration(1, incarnation=seed))
         await controller.submit(UnfenceBroker(1, epoch))
@@ -79,11 +77,11 @@ def test_an_empty_log_is_bootstrapped_in_a_transaction_as_kafka_does() -> None:
         controller = await node.start()
 
         assert node.records() == [
-            "BeginTransactionRecord", "FeatureLevelRecord", "FeatureLevelRecord", "EndTransactionRecord"
+            "BeginTransactionRecord", *["FeatureLevelRecord"] * 3, "ConfigRecord", "EndTransactionRecord"
         ]  # fmt: skip
         assert [parse_header(batch).base_offset for batch in node.log.batches] == [0, 1]
-        assert controller.image.features == {"metadata.version": 30, "group.version": 1}
-        assert (controller.image.offset, controller.image.epoch) == (4, 1)
+        assert controller.image.features == LEVELS
+        assert (controller.image.offset, controller.image.epoch) == (6, 1)
         assert len(node.published) == 1
 
     run(story)
@@ -99,7 +97,7 @@ def test_a_restart_does_not_bootstrap_again() -> None:
 
         second = await node.start(seed=2)
 
-        assert node.records().count("FeatureLevelRecord") == 2
+        assert node.records().count("FeatureLevelRecord") == 3
         assert second.image.topics == first.image.topics
         assert (second.image.epoch, second.image.offset) == (2, node.log.end_offset - 1)
         ((delta, image),) = node.published
@@ -189,7 +187,7 @@ def test_a_reply_without_records_comes_when_what_is_being_published_is() -> None
         create = CreateTopics((NewTopic("t", 1, 1),))
         first = asyncio.ensure_future(controller.submit(create))
         await asyncio.sleep(0.05)  # it is committed, and not everybody has heard of it
-        await asyncio.wait_for(controller.submit(create), 5)
+        await asyncio.wait_for(controller.submit(create), PATIENCE_S)
         assert first.done()
 
     run(story)
@@ -345,7 +343,7 @@ def test_a_transaction_that_a_dead_leader_left_open_is_aborted() -> None:
         controller = await node.start()
 
         assert node.records()[2:4] == [AbortTransactionRecord.__name__, BeginTransactionRecord.__name__]
-        assert controller.image.features == {"metadata.version": 30, "group.version": 1}
+        assert controller.image.features == LEVELS
 
     run(story)
 

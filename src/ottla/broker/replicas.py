@@ -246,7 +246,7 @@ class Replicas:
                 del self.by_name[key]
                 del self.by_id[partition.topic_id, key.partition]
                 self.gone.add(partition)
-                partition.lead_or_follow(Leadership(-1, partition.leader_epoch, (), ()))
+                partition.resign()
                 self._waiting.touch(key)
                 told = self.image.partition(partition.topic_id, key.partition)
                 if told is not None and told.directory_of(self._node_id) != log_dir.id:
@@ -272,7 +272,7 @@ class Replicas:
         self._have_moved = True
         if self.by_name.get(key) is partition:
             del self.by_name[key]
-        partition.lead_or_follow(Leadership(-1, partition.leader_epoch, (), ()))
+        partition.resign()
         try:
             self._logs.delete(key)
         except OSError as error:

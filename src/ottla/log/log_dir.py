@@ -110,6 +110,10 @@ class LogDir:
         self._unlock()
         self.on_failed(self)
 
+    def unlock(self) -> None:
+        """For a dir that was locked and not used otherwise."""
+        self._unlock()
+
     # -- loading
 
     def load(self, known: KnownTopic) -> list[str]:
@@ -270,6 +274,20 @@ class LogDir:
         number = self._start_file.put(lambda: write_offsets(self._start_offsets_to_keep()))
         await self._start_file.settle()
         return self._start_file.on_disk >= number
+
+    async def checkpoint_durably(self) -> bool:
+        """False if that was not possible."""
+        self.checkpoint()
+        recovery, start = self._recovery_file.put_count, self._start_file.put_count
+        await self._recovery_file.settle()
+        await self._start_file.settle()
+        return self._recovery_file.on_disk >= recovery and self._start_file.on_disk >= start
+
+    def make_cut_durable_now(self, log: PartitionLog) -> None:
+        """Blocking."""
+        self._recovery_file.put_now(write_offsets(self._recovery_offsets()))
+        self._start_file.put_now(write_offsets(self._start_offsets_to_keep()))
+        log.sync_now()
 
     def checkpoint_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
         if offsets != self._checkpointed_high_watermarks:

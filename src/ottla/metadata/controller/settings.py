@@ -1,4 +1,4 @@
-"""What the controller is told once: defaults of the cluster and how configs are checked."""
+"""What the controller is told once: defaults of the cluster, its periods, and how configs are checked."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,3 +29,9 @@ class ControllerSettings:
     default_replication_factor: int = 1
     max_batch_bytes: int = 8 * 1024 * 1024
     """Of metadata records; Kafka's followers refuse more."""
+    node_id: int = -1  # of the controller itself
+    static_voters: tuple[int, ...] = ()
+    """Whom the config names: all of them must have registered before features change."""
+    session_timeout_ms: int = 9000
+    balance_every_ms: int | None = 300_000  # None: leaderships stay where they are
+    unclean_every_ms: int = 300_000
