@@ -18,6 +18,7 @@ from ottla.broker.auto_create import AutoCreate
 from ottla.broker.broker_part import BrokerPart, new_dispatcher
 from ottla.broker.controller_channel import ControllerChannel, channel_settings
 from ottla.broker.controller_listener import ControllerListener
+from ottla.broker.controller_registration import ControllerRegistration
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dynamic_config import DynamicConfig
@@ -80,6 +81,7 @@ class Node:
         for collector in (NodeMetrics(self), LagMetrics(self), self.dispatcher.metrics, self.loop_lag, self.telemetry):
             env.metrics.add(collector.collect)
         self.controller_listener: ControllerListener | None = None
+        self._registration: ControllerRegistration | None = None
         self.broker: BrokerPart | None = None
         self._gives_up = asyncio.Event()
 
@@ -194,6 +196,9 @@ class Node:
             await self.controller_listener.watch()
             await self.controller_listener.serve()
         await self._until_caught_up()
+        if self.controller_listener is not None:
+            self._registration = ControllerRegistration(self, self.controller_listener.advertised)
+            self._registration.start()
 
     async def _until_caught_up(self) -> None:
         """Nobody serves by metadata of yesterday. As in Kafka, a broker's patience ends, a controller's does not."""
@@ -247,6 +252,8 @@ class Node:
         self.timers.close()
         if self.broker is not None:
             await self.broker.stop_logs()
+        if self._registration is not None:
+            await self._registration.stop()
         await self.controller.stop()
         await self.quorum.stop()
         if self.controller_listener is not None:
