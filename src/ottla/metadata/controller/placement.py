@@ -33,7 +33,13 @@ class Placer:
     def __init__(self, brokers: Iterable[BrokerImage], random: Randomness) -> None:
         # As in Kafka, one that is about to go gets nothing, and neither does one whose directories are all cordoned.
         usable = [broker for broker in brokers if _has_room(broker)]
-        self._usable = sorted(usable, key=lambda broker: (broker.rack or "", broker.id))
+        racks: dict[str, tuple[list[int], list[int]]] = {}  # who lives, who is fenced
+        for broker in sorted(usable, key=lambda broker: (broker.rack or "", broker.id)):
+            name = broker.rack or ""
+            if name not in racks:
+                racks[name] = [], []
+            racks[name][broker.fenced].append(broker.id)
+        self._racks = list(racks.values())
         self._hosts = {broker.id: host_of(broker) for broker in usable}
         self._alive = sum(not broker.fenced for broker in usable)
         self._random = random
@@ -46,12 +52,12 @@ class Placer:
             )
         if not self._alive:
             raise PlacementError("All brokers are currently fenced, or have all their log directories cordoned.")
-        if replication_factor > len(self._usable):
+        if replication_factor > len(self._hosts):
             raise PlacementError(
                 f"The target replication factor of {replication_factor} cannot be reached because only "
-                f"{len(self._usable)} broker(s) are registered or some brokers have all their log directories cordoned."
+                f"{len(self._hosts)} broker(s) are registered or some brokers have all their log directories cordoned."
             )
-        racks = _Racks(self._usable, self._hosts, self._alive, self._random)
+        racks = _Racks(self._racks, self._hosts, self._alive, self._random)
         return [racks.next(replication_factor) for _ in range(partitions)]
 
 
@@ -72,9 +78,9 @@ class _Turns:
 
     __slots__ = ("_left", "_round", "brokers", "start")
 
-    def __init__(self) -> None:
-        self.brokers: list[int] = []
-        self.start = 0
+    def __init__(self, brokers: list[int], random: Randomness) -> None:
+        self.brokers = brokers.copy()
+        self.start = random.below(len(brokers)) if brokers else 0
         self._round = 0
         self._left: list[int] | None = None  # who has not had his turn in this round
 
@@ -101,9 +107,9 @@ class _Turns:
 class _Rack:
     __slots__ = ("alive", "fenced")
 
-    def __init__(self) -> None:
-        self.alive = _Turns()
-        self.fenced = _Turns()
+    def __init__(self, alive: list[int], fenced: list[int], random: Randomness) -> None:
+        self.fenced = _Turns(fenced, random)
+        self.alive = _Turns(alive, random)
 
     def next(self, round_number: int, hosts: dict[int, str], taken: Collection[str]) -> int | None:
         broker = self.alive.next(round_number, hosts, taken)
@@ -111,19 +117,13 @@ class _Rack:
 
 
 class _Racks:
-    def __init__(self, brokers: list[BrokerImage], hosts: dict[int, str], alive: int, random: Randomness) -> None:
+    def __init__(
+        self, racks: list[tuple[list[int], list[int]]], hosts: dict[int, str], alive: int, random: Randomness
+    ) -> None:
         self._random = random
         self._hosts = hosts
         self._alive = alive
-        by_name: dict[str, _Rack] = {}
-        for broker in brokers:
-            rack = by_name.setdefault(broker.rack or "", _Rack())
-            (rack.fenced if broker.fenced else rack.alive).brokers.append(broker.id)
-        self._racks = list(by_name.values())
-        for rack in self._racks:
-            for turns in (rack.fenced, rack.alive):
-                if turns.brokers:
-                    turns.start = random.below(len(turns.brokers))
+        self._racks = [_Rack(alive_ids, fenced_ids, random) for alive_ids, fenced_ids in racks]
         self._first = random.below(len(self._racks))
         self._round = 0
 
