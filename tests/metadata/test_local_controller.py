@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from tests.metadata import given
 from tests.metadata.running import Running
+from tests.waiting import PATIENCE_S
 
 from ottla.env.clock import SystemClock
 from ottla.env.executor import PoolExecutor
@@ -186,7 +187,7 @@ def test_a_reply_without_records_comes_when_what_is_being_published_is() -> None
         create = CreateTopics((NewTopic("t", 1, 1),))
         first = asyncio.ensure_future(controller.submit(create))
         await asyncio.sleep(0.05)  # it is committed, and not everybody has heard of it
-        await asyncio.wait_for(controller.submit(create), 5)
+        await asyncio.wait_for(controller.submit(create), PATIENCE_S)
         assert first.done()
 
     run(story)

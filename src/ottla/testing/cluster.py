@@ -27,7 +27,7 @@ from ottla.model.config import BrokerConfig, broker_config
 from ottla.testing.apache_kafka import free_port
 
 T = TypeVar("T")
-_WITHIN_S = 30.0
+_WITHIN_S = 60.0
 
 
 class Cluster:

@@ -5,6 +5,7 @@ import struct
 
 import pytest
 from tests.broker.apis.asking import API_VERSIONS, ask
+from tests.waiting import PATIENCE_S
 
 from ottla.model.errors import ErrorCode
 
@@ -12,7 +13,7 @@ from ottla.model.errors import ErrorCode
 def raw_answer(address: str, version: int) -> bytes:
     """The frame, without its size, that comes back for an ApiVersions request with an empty body."""
     host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as client, client.makefile("rb") as stream:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as client, client.makefile("rb") as stream:
         frame = struct.pack(">hhih", API_VERSIONS, version, 77, -1) + b"\x00"
         client.sendall(struct.pack(">i", len(frame)) + frame)
         (size,) = struct.unpack(">i", stream.read(4))

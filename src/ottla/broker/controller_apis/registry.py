@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.broker.apis import add_raft_voter, describe_quorum, remove_raft_voter
+from ottla.broker.apis import (
+    add_raft_voter,
+    alter_partition_reassignments,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_quorum,
+    elect_leaders,
+    list_partition_reassignments,
+    remove_raft_voter,
+    unregister_broker,
+    update_features,
+)
 from ottla.broker.context import Api
 from ottla.broker.controller_apis import (
     allocate_producer_ids,
+    alter_configs,
     alter_partition,
     api_versions,
     assign_replicas_to_dirs,
@@ -15,9 +28,12 @@ from ottla.broker.controller_apis import (
     broker_heartbeat,
     broker_registration,
     controller_registration,
+    describe_cluster,
     end_quorum_epoch,
+    envelope,
     fetch,
     fetch_snapshot,
+    incremental_alter_configs,
     update_raft_voter,
     vote,
 )
@@ -39,4 +55,17 @@ ALL: Final[tuple[Api, ...]] = (
     add_raft_voter.API,
     remove_raft_voter.API,
     update_raft_voter.API,
+    # what clients ask for, directly or through a broker
+    create_topics.API,
+    delete_topics.API,
+    create_partitions.API,
+    alter_configs.API,
+    incremental_alter_configs.API,
+    elect_leaders.API,
+    alter_partition_reassignments.API,
+    list_partition_reassignments.API,
+    update_features.API,
+    unregister_broker.API,
+    envelope.API,
+    describe_cluster.API,
 )
