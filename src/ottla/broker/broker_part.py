@@ -141,6 +141,7 @@ class BrokerPart:
         node.logs.on_dir_failed = self._log_dir_failed
         checkpointed = {key: offset for log_dir in opened.online for key, offset in log_dir.high_watermarks.items()}
         node.replicas = Replicas(env, config, node.logs, node.waiting, checkpointed, node.directories.assign)
+        node.replicas.replicate(timers, node.controller, lambda: node.broker_epoch)
         history = GroupHistory(env, timers, lambda: node.image, node.auto_create.start)
         env.metrics.add(history.collect)
         node.groups = GroupCoordinator(env, timers, config, lambda: node.image, history)
