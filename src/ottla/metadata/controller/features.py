@@ -15,9 +15,9 @@ _CONSUMER_GROUPS_FROM: Final = 22  # 4.0-IV0: clusters of before start without
 SUPPORTED: Final[dict[str, VersionRange]] = {
     # Clusters before 3.3-IV3 write records that nobody reads any more; Kafka 4 starts there too.
     METADATA_VERSION: VersionRange(7, LATEST_METADATA_VERSION),
-    # 1 is dynamic voters (KIP-853). What is missing (transaction, share, streams, eligible.leader.replicas) is not
+    # 1 is voters in the log (KIP-853). What is missing (transaction, share, streams, eligible.leader.replicas) is not
     # implemented: a level that is finalised makes clients and brokers count on it.
-    KRAFT_VERSION: VersionRange(0, 0),
+    KRAFT_VERSION: VersionRange(0, 1),
     GROUP_VERSION: VersionRange(0, 1),  # 1 is the consumer protocol (KIP-848)
 }
 
