@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from tests.metadata import given
 from tests.metadata.running import Running
+from tests.waiting import PATIENCE_S
 
 from ottla.env.clock import SystemClock
 from ottla.env.executor import PoolExecutor
@@ -33,6 +34,7 @@ from ottla.raft.memory_log import MemoryRaftLog
 from ottla.record.batch import parse_header
 from ottla.sim.disk import SimDisk
 
+LEVELS = {"metadata.version": 30, "group.version": 1, "eligible.leader.replicas.version": 1}
 FOLDER = "/data/__cluster_metadata-0"
 
 
@@ -75,11 +77,11 @@ def test_an_empty_log_is_bootstrapped_in_a_transaction_as_kafka_does() -> None:
         controller = await node.start()
 
         assert node.records() == [
-            "BeginTransactionRecord", "FeatureLevelRecord", "FeatureLevelRecord", "EndTransactionRecord"
+            "BeginTransactionRecord", *["FeatureLevelRecord"] * 3, "ConfigRecord", "EndTransactionRecord"
         ]  # fmt: skip
         assert [parse_header(batch).base_offset for batch in node.log.batches] == [0, 1]
-        assert controller.image.features == {"metadata.version": 30, "group.version": 1}
-        assert (controller.image.offset, controller.image.epoch) == (4, 1)
+        assert controller.image.features == LEVELS
+        assert (controller.image.offset, controller.image.epoch) == (6, 1)
         assert len(node.published) == 1
 
     run(story)
@@ -95,7 +97,7 @@ def test_a_restart_does_not_bootstrap_again() -> None:
 
         second = await node.start(seed=2)
 
-        assert node.records().count("FeatureLevelRecord") == 2
+        assert node.records().count("FeatureLevelRecord") == 3
         assert second.image.topics == first.image.topics
         assert (second.image.epoch, second.image.offset) == (2, node.log.end_offset - 1)
         ((delta, image),) = node.published
@@ -185,7 +187,7 @@ def test_a_reply_without_records_comes_when_what_is_being_published_is() -> None
         create = CreateTopics((NewTopic("t", 1, 1),))
         first = asyncio.ensure_future(controller.submit(create))
         await asyncio.sleep(0.05)  # it is committed, and not everybody has heard of it
-        await asyncio.wait_for(controller.submit(create), 5)
+        await asyncio.wait_for(controller.submit(create), PATIENCE_S)
         assert first.done()
 
     run(story)
@@ -341,7 +343,7 @@ def test_a_transaction_that_a_dead_leader_left_open_is_aborted() -> None:
         controller = await node.start()
 
         assert node.records()[2:4] == [AbortTransactionRecord.__name__, BeginTransactionRecord.__name__]
-        assert controller.image.features == {"metadata.version": 30, "group.version": 1}
+        assert controller.image.features == LEVELS
 
     run(story)
 

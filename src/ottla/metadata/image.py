@@ -97,6 +97,10 @@ class PartitionImage:
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
 
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
+
     def directory_of(self, broker_id: int) -> UUID:
         return self.directories[self.replicas.index(broker_id)]
 

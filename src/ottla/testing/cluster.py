@@ -31,7 +31,7 @@ from ottla.raft.voters import VoterSet
 from ottla.testing.apache_kafka import free_port
 
 T = TypeVar("T")
-_WITHIN_S = 30.0
+_WITHIN_S = 60.0
 
 
 class Cluster:

@@ -134,6 +134,13 @@ class Connection(asyncio.BufferedProtocol):
                 f"{self.peer} has not answered request {key} (version {version}) within {within:g} s"
             ) from None
 
+    def send_now(self, key: int, version: int, body: Sequence[Buffer]) -> asyncio.Future[memoryview]:
+        """For who sees to it himself that little is under way, and that an answer comes in time."""
+        correlation_id = self._write(key, version, body)
+        answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        self._pending.append(_Pending(correlation_id, key, version, answer))
+        return answer
+
     async def send_unanswered(self, key: int, version: int, body: Sequence[Buffer]) -> None:
         """Sends what no answer comes to: Produce with acks=0."""
         await self._writable.wait()

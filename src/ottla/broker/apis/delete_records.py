@@ -51,7 +51,8 @@ def _delete(context: Context, topic: str, number: int, offset: int) -> ErrorCode
     partition = replicas.by_name.get((topic, number))
     if partition is None:
         return replicas.why_not_here(topic, number)
-    return partition.delete_records(offset)
+    result = partition.delete_records(offset)
+    return result if isinstance(result, ErrorCode) else partition.low_watermark
 
 
 API: Final = Api(21, "DeleteRecords", oldest=0, newest=2, handle=handle)

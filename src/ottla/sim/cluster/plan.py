@@ -89,6 +89,8 @@ def _settings(random: Random) -> dict[str, str]:
         "replica.high.watermark.checkpoint.interval.ms": str(random.choice((200, 1_000, 5_000))),
         "log.flush.offset.checkpoint.interval.ms": str(random.choice((200, 1_000, 10_000))),
         "metadata.log.max.record.bytes.between.snapshots": str(random.choice((1_000, 4_000, 20_000_000))),
+        "metadata.max.retention.bytes": str(random.choice((2_000, 20_000))),
+        "internal.metadata.log.segment.bytes": str(random.choice((1_000, 5_000))),
         "controlled.shutdown.enable": "true",
     }
 
