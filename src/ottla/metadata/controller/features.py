@@ -19,9 +19,9 @@ _STARTS_WITH: Final = {GROUP_VERSION: 22, ELR_VERSION: 26}  # 4.0-IV0, 4.1-IV0
 SUPPORTED: Final[dict[str, VersionRange]] = {
     # Clusters before 3.3-IV3 write records that nobody reads any more; Kafka 4 starts there too.
     METADATA_VERSION: VersionRange(7, LATEST_METADATA_VERSION),
-    # 1 is dynamic voters (KIP-853). What is missing (transaction, share, streams) is not implemented: a level that is
-    # finalised makes clients and brokers count on it.
-    KRAFT_VERSION: VersionRange(0, 0),
+    # 1 is voters in the log (KIP-853). What is missing (transaction, share, streams) is not implemented: a level that
+    # is finalised makes clients and brokers count on it.
+    KRAFT_VERSION: VersionRange(0, 1),
     GROUP_VERSION: VersionRange(0, 1),  # 1 is the consumer protocol (KIP-848)
     ELR_VERSION: VersionRange(0, 1),  # 1 is eligible leader replicas (KIP-966)
 }
