@@ -23,6 +23,7 @@ from tests.broker.apis.asking import (
     metadata,
     topic_to_create,
 )
+from tests.waiting import PATIENCE_S, until
 
 from ottla.model.errors import ErrorCode
 from ottla.record.builder import build_batch
@@ -30,12 +31,12 @@ from ottla.record.records import Record
 from ottla.testing.node import RunningNode, running_node
 from ottla.wire.client import ConnectionFailed
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=PATIENCE_S)
 _TCP_INFO_BACKLOG = struct.Struct("=28xI")  # of a socket that listens: tcpi_sacked
 
 
 def connection(node: RunningNode) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", node.port), timeout=10)
+    return socket.create_connection(("127.0.0.1", node.port), timeout=PATIENCE_S)
 
 
 def test_broker_rack_is_told_to_clients(tmp_path: Path) -> None:
@@ -129,11 +130,11 @@ def test_producers_are_forgotten_at_the_next_look(tmp_path: Path, check_ms: int,
     with running_node(tmp_path, **settings) as node:
         create(node.address, topic_to_create("t"))
         assert produce(node.address, 0) is ErrorCode.none
-        deadline = time.monotonic() + (10 if is_forgotten else 0.3)
-        while (code := produce(node.address, 50)) is not ErrorCode.none and time.monotonic() < deadline:
-            time.sleep(0.02)
-
-    assert code is (ErrorCode.none if is_forgotten else ErrorCode.out_of_order_sequence_number)
+        if is_forgotten:
+            until(lambda: produce(node.address, 50) is ErrorCode.none)
+        else:
+            time.sleep(0.3)
+            assert produce(node.address, 50) is ErrorCode.out_of_order_sequence_number
 
 
 @pytest.mark.parametrize(("limit_ms", "code"), [
@@ -240,9 +241,7 @@ def sizes(node: RunningNode) -> tuple[int, int]:
         return sent, received
 
     with closing(connection(node)):
-        deadline = time.monotonic() + 10
-        while not node.on_loop(lambda: len(node.node.listening.connections.connections)):
-            assert time.monotonic() < deadline
+        until(lambda: node.on_loop(lambda: len(node.node.listening.connections.connections)))
         return node.on_loop(ask_kernel)
 
 

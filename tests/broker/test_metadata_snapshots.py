@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.broker.test_quorum_of_nodes import everybody_knows, register
@@ -11,7 +13,7 @@ from tests.broker.test_quorum_of_nodes import everybody_knows, register
 from ottla.raft.log_view import OffsetAndEpoch
 from ottla.testing.cluster import Cluster, running_cluster
 
-OFTEN = {
+OFTEN: dict[str, Any] = {
     "metadata_log_max_record_bytes_between_snapshots": 2000,
     "internal_metadata_log_segment_bytes": 4096,
     "metadata_max_retention_bytes": 12_000,
@@ -99,6 +101,16 @@ def test_after_a_while_one_is_taken_of_little(tmp_path: Path) -> None:
     with running_cluster(tmp_path, 1, metadata_log_max_snapshot_interval_ms=50) as cluster:
         register(cluster, 100)
         cluster.until(lambda: ids_now(cluster))
+
+
+def test_old_ones_go_by_their_age_too(tmp_path: Path) -> None:
+    with running_cluster(
+        tmp_path, 1, metadata_log_max_record_bytes_between_snapshots=500, metadata_max_retention_ms=100
+    ) as cluster:
+        write_much(cluster, count=10)
+        time.sleep(0.15)  # the age is what it is about
+        write_much(cluster, first=200, count=10)
+        cluster.until(lambda: cluster.nodes[1].raft.log.start_offset > 10)
 
 
 def ids_now(cluster: Cluster) -> list[OffsetAndEpoch]:

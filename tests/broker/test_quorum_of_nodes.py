@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from tests.metadata import given
 
+from ottla.broker.node import StartGivenUp
 from ottla.metadata.controller.requests import RegisterBroker
-from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.errors import ErrorCode, KafkaError, OttlaError
 from ottla.testing.cluster import Cluster, running_cluster
 
 
@@ -104,3 +105,17 @@ def test_what_was_not_committed_fails_and_leaves_nothing_behind(three: Cluster) 
     everybody_knows(three, 11, 13)
     images = three.on_loop(lambda: [sorted(node.image.brokers) for node in three.nodes.values()])
     assert images[0] == images[1] == images[2]
+
+
+@pytest.mark.parametrize("roles", ["broker", "broker,controller"])
+def test_a_broker_that_finds_no_quorum_gives_up_and_says_what_to_look_at(tmp_path: Path, roles: str) -> None:
+    with running_cluster(tmp_path, 3, {3: roles}, start=False, initial_broker_registration_timeout_ms=300) as cluster:
+        with pytest.raises(OttlaError, match=r"no leader .* within 300 ms .*controller.quorum.voters"):
+            cluster.start(3)
+
+
+def test_a_start_that_waits_for_a_quorum_can_be_given_up(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 3, start=False) as cluster:
+        cluster.loop.call_soon_threadsafe(cluster.loop.call_later, 0.2, lambda: cluster.nodes[1].give_up_start())
+        with pytest.raises(StartGivenUp):
+            cluster.start(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,11 +11,10 @@ import pytest
 import yaml
 from tests.cli.command import Run, new_topic_name
 from tests.cli.conftest import runner
+from tests.waiting import until
 
 from ottla.testing.apache_kafka import tool
 from ottla.testing.apache_kafka_cluster import ApacheKafkaCluster, running_cluster
-
-WITHIN_S = 60.0
 
 
 class Three(NamedTuple):
@@ -70,13 +68,6 @@ def topic(three: Three, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def eventually(look: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not look():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def replicas_of(three: Three, topic: str) -> dict[int, list[int]]:
     (told,) = three.told("topic", "describe", topic)
     return {part["partition"]: part["replicas"] for part in told["partitions"]}
@@ -125,7 +116,7 @@ def test_a_topic_with_its_replicas(three: Three, topic: str) -> None:
         assert sorted(part["replicas"]) == sorted(part["in_sync"]) == [1, 2, 3]
         assert part["leader"] == part["replicas"][0] and part["eligible"] == []
         assert set(part["lag"]) == {str(node) for node in part["replicas"][1:]}
-    eventually(
+    until(
         lambda: all(
             set(part["lag"].values()) == {0} for part in three.told("topic", "describe", topic)[0]["partitions"]
         )
@@ -142,13 +133,13 @@ def test_a_dead_node_is_seen_and_leaders_go_back_when_it_has_returned(three: Thr
     three.kill(3)
     survivors = ",".join(three.bootstrap.split(",")[:2])
     alive = three._replace(ottla=runner(survivors))
-    eventually(lambda: alive.told("cluster", "status")["brokers"]["up"] == [1, 2])
+    until(lambda: alive.told("cluster", "status")["brokers"]["up"] == [1, 2])
     told = alive.ottla("cluster", "status")
     assert told.returncode == 0 and "not well" in told.stdout
     assert "broker 3 is fenced" in told.stderr and "`ottla topic describe --under-replicated`" in told.stderr
     assert alive.ottla("cluster", "status", "--wait", "0").returncode == 1
     assert [row["state"] == "fenced" for row in alive.told("cluster", "nodes")] == [False, False, True]
-    eventually(lambda: not alive.told("topic", "describe", "--unavailable"))
+    until(lambda: not alive.told("topic", "describe", "--unavailable"))
     (under,) = [each for each in alive.told("topic", "describe", "--under-replicated") if each["topic"] == topic]
     assert len(under["partitions"]) == 3
     for part in under["partitions"]:

@@ -15,6 +15,7 @@ from typing import Any
 from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 from kio.schema.types import TopicName
 from kio.static.primitive import i32
+from tests.waiting import PATIENCE_S, attempts
 
 from ottla.broker.run import real_env
 from ottla.cli.format_dirs import format_folders
@@ -26,6 +27,7 @@ from ottla.testing.apache_kafka import free_port
 from ottla.wire.client import Connection
 
 _UP = " is up at "
+_ANSWERS_WITHIN_S = 5.0
 _QUESTION = DescribeQuorumRequest(
     topics=(TopicData(topic_name=TopicName(METADATA_TOPIC), partitions=(PartitionData(partition_index=i32(0)),)),)
 )
@@ -72,12 +74,11 @@ class Processes:
         before = {i: self.log(i).count(_UP) for i in ids}
         for i in ids:
             self.begin(i)
-        deadline = time.monotonic() + 30
-        while any(self.log(i).count(_UP) == before[i] for i in ids):
+        for _ in attempts(lambda: "\n".join(self.log(i)[-1000:] for i in ids)):
+            if all(self.log(i).count(_UP) > before[i] for i in ids):
+                break
             for i in ids:
                 assert self.processes[i].poll() is None, self.log(i)[-3000:]
-            assert time.monotonic() < deadline, "\n".join(self.log(i)[-1000:] for i in ids)
-            time.sleep(0.01)
 
     def kill(self, i: int) -> None:
         process = self.processes.pop(i)
@@ -100,9 +101,9 @@ class Processes:
 
         async def ask(i: int) -> Any | None:
             try:
-                connection = await Connection.open(self.env, "127.0.0.1", self.ports[i], within=0.5)
+                connection = await Connection.open(self.env, "127.0.0.1", self.ports[i], within=_ANSWERS_WITHIN_S)
                 async with connection:
-                    answer = await connection.call(_QUESTION, within=0.5)
+                    answer = await connection.call(_QUESTION, within=_ANSWERS_WITHIN_S)
             except OttlaError:
                 return None
             (row,) = answer.topics[0].partitions
@@ -115,7 +116,7 @@ class Processes:
 
         return asyncio.run(ask_all())
 
-    def led(self, *ids: int, within: float = 30.0, after_epoch: int = 0) -> Any:
+    def led(self, *ids: int, within: float = PATIENCE_S, after_epoch: int = 0) -> Any:
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:
             row = self.describe(*ids)

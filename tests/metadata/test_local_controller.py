@@ -8,17 +8,20 @@ from random import Random
 import pytest
 from tests.metadata import given
 from tests.metadata.running import Running
+from tests.waiting import PATIENCE_S
 
 from ottla.env.clock import SystemClock
 from ottla.env.executor import PoolExecutor
 from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
+from ottla.metadata import local_controller
 from ottla.metadata.batches import batch_records, metadata_batch
 from ottla.metadata.controller.requests import (
     AllocateProducerIds,
     CreateTopics,
     DeleteTopics,
+    FenceBroker,
     NewTopic,
     TopicRef,
     UnfenceBroker,
@@ -33,6 +36,7 @@ from ottla.raft.memory_log import MemoryRaftLog
 from ottla.record.batch import parse_header
 from ottla.sim.disk import SimDisk
 
+LEVELS = {"metadata.version": 30, "group.version": 1, "eligible.leader.replicas.version": 1}
 FOLDER = "/data/__cluster_metadata-0"
 
 
@@ -75,11 +79,11 @@ def test_an_empty_log_is_bootstrapped_in_a_transaction_as_kafka_does() -> None:
         controller = await node.start()
 
         assert node.records() == [
-            "BeginTransactionRecord", "FeatureLevelRecord", "FeatureLevelRecord", "EndTransactionRecord"
+            "BeginTransactionRecord", *["FeatureLevelRecord"] * 3, "ConfigRecord", "EndTransactionRecord"
         ]  # fmt: skip
         assert [parse_header(batch).base_offset for batch in node.log.batches] == [0, 1]
-        assert controller.image.features == {"metadata.version": 30, "group.version": 1}
-        assert (controller.image.offset, controller.image.epoch) == (4, 1)
+        assert controller.image.features == LEVELS
+        assert (controller.image.offset, controller.image.epoch) == (6, 1)
         assert len(node.published) == 1
 
     run(story)
@@ -95,7 +99,7 @@ def test_a_restart_does_not_bootstrap_again() -> None:
 
         second = await node.start(seed=2)
 
-        assert node.records().count("FeatureLevelRecord") == 2
+        assert node.records().count("FeatureLevelRecord") == 3
         assert second.image.topics == first.image.topics
         assert (second.image.epoch, second.image.offset) == (2, node.log.end_offset - 1)
         ((delta, image),) = node.published
@@ -185,7 +189,7 @@ def test_a_reply_without_records_comes_when_what_is_being_published_is() -> None
         create = CreateTopics((NewTopic("t", 1, 1),))
         first = asyncio.ensure_future(controller.submit(create))
         await asyncio.sleep(0.05)  # it is committed, and not everybody has heard of it
-        await asyncio.wait_for(controller.submit(create), 5)
+        await asyncio.wait_for(controller.submit(create), PATIENCE_S)
         assert first.done()
 
     run(story)
@@ -341,7 +345,7 @@ def test_a_transaction_that_a_dead_leader_left_open_is_aborted() -> None:
         controller = await node.start()
 
         assert node.records()[2:4] == [AbortTransactionRecord.__name__, BeginTransactionRecord.__name__]
-        assert controller.image.features == {"metadata.version": 30, "group.version": 1}
+        assert controller.image.features == LEVELS
 
     run(story)
 
@@ -388,5 +392,25 @@ def test_who_subscribes_late_is_told_all_there_is() -> None:
         assert list(delta.created_topics.values()) == ["t"]
         assert len(delta.changed_partitions) == 2
         assert image is controller.image
+
+    run(story)
+
+
+def test_a_broker_that_is_in_very_many_isrs_is_fenced_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_controller, "MAX_RECORDS", 4)
+
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+        await controller.submit(CreateTopics((NewTopic("t", 10, 1),)))
+        batches, epoch = len(node.log.batches), controller.image.brokers[1].epoch
+
+        await controller.submit(FenceBroker(1, epoch))
+
+        assert len(node.log.batches) == batches + 3
+        topic = controller.image.topic("t")
+        assert topic is not None
+        assert {partition.leader for partition in topic.partitions.values()} == {-1}
+        assert controller.image.brokers[1].fenced
 
     run(story)

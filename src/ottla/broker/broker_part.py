@@ -15,12 +15,13 @@ from ottla.broker.dispatch import Dispatcher
 from ottla.broker.group_coordinator import GroupCoordinator, offsets_topic
 from ottla.broker.group_history import GroupHistory, history_topic
 from ottla.broker.known_partitions import KnownPartitions
+from ottla.broker.lifecycle import Lifecycle, lifecycle_settings
 from ottla.broker.listening import Listening
 from ottla.broker.log_dirs import OpenedDirs
 from ottla.broker.moves import Moves
 from ottla.broker.node_state import NodeState
 from ottla.broker.producer_ids import ProducerIds
-from ottla.broker.registration import Registration
+from ottla.broker.registration import OwnRegistration, registration_of
 from ottla.broker.replicas import Replicas
 from ottla.broker.stalled_commits import StalledCommits
 from ottla.log.log_dir import LogDir
@@ -39,19 +40,15 @@ class BrokerPart:
         self._node = node
         self._opened = opened
         self.listening = node.listening = Listening(node, node.dispatcher, pool)
-        self.registration = Registration(node)
-        config, controller = node.config, node.controller
-
-        def broker_epoch() -> int:
-            return node.broker_epoch
-
-        node.producer_ids = ProducerIds(controller, config.node_id, broker_epoch)
+        controller = node.controller
+        node.producer_ids = ProducerIds(controller, node.config.node_id, lambda: node.broker_epoch)
         internal = {
             OFFSETS_TOPIC: lambda: offsets_topic(node.config),
             HISTORY_TOPIC: lambda: history_topic(node.image, node.config),
         }
         node.auto_create = AutoCreate(controller, internal)
-        node.directories = Directories(controller, config.node_id, broker_epoch)
+
+    lifecycle: Lifecycle
 
     @property
     def advertised(self) -> tuple[Endpoint, ...]:
@@ -63,26 +60,53 @@ class BrokerPart:
     async def start(self) -> None:
         node = self._node
         await self._listen()
-        # From here on nobody leads in an epoch of before the start.
-        await self.registration.register(self.advertised, tuple(log_dir.id for log_dir in self._opened.online))
-        node.state = NodeState.RECOVERY
+        await self._register()
         self._open_logs()
         await node.feed.subscribe(node.replicas.publish)
         await node.feed.subscribe(node.telemetry.publish)
-        await node.feed.subscribe(self.registration.publish)
+        registration = OwnRegistration(node, self.lifecycle)
+        await node.feed.subscribe(registration.publish)
         node.groups.start(node.image)
         await node.feed.subscribe(node.groups.publish)
         await node.directories.settle()
         node.raise_failure()
-        await self.registration.unfence()
+        await self.lifecycle.unfenced()
+        await registration.unfenced()
         await self.listening.serve()
         node.logs.start()
         node.stalled_commits.start()
         node.telemetry.start()
         node.moves.resume()
 
+    async def _register(self) -> None:
+        """From here on nobody leads in an epoch of before the start."""
+        node = self._node
+        registration = registration_of(node, self.advertised, self._opened)
+        self.lifecycle = lifecycle = Lifecycle(
+            node.env, node.controller, lifecycle_settings(node.config), registration, lambda: node.image.offset
+        )
+        lifecycle.on_state = self._be
+        lifecycle.on_failed = node.fail
+        node.directories = Directories(
+            node.controller, node.config.node_id, lambda: node.broker_epoch, lifecycle.fail_directories
+        )
+        node.broker_epoch = await lifecycle.register()
+        await lifecycle.caught_up()
+
+    def _be(self, state: NodeState) -> None:
+        if state is not NodeState.RUNNING:  # which it is when clients are served
+            self._node.state = state
+
+    async def leave(self) -> None:
+        """Leaders go elsewhere first, if there is another broker to go to."""
+        node = self._node
+        others = [broker for broker in node.image.brokers.values() if broker.id != node.config.node_id]
+        if node.config.get("controlled.shutdown.enable") and any(not broker.fenced for broker in others):
+            await self.lifecycle.leave()
+
     async def stop(self) -> None:
         node = self._node
+        await self.lifecycle.stop()
         await self.listening.stop()
         await node.dispatcher.stop()
         await node.stalled_commits.stop()
@@ -117,6 +141,7 @@ class BrokerPart:
         node.logs.on_dir_failed = self._log_dir_failed
         checkpointed = {key: offset for log_dir in opened.online for key, offset in log_dir.high_watermarks.items()}
         node.replicas = Replicas(env, config, node.logs, node.waiting, checkpointed, node.directories.assign)
+        node.replicas.replicate(timers, node.controller, lambda: node.broker_epoch)
         history = GroupHistory(env, timers, lambda: node.image, node.auto_create.start)
         env.metrics.add(history.collect)
         node.groups = GroupCoordinator(env, timers, config, lambda: node.image, history)
@@ -137,7 +162,7 @@ class BrokerPart:
         for log_dir in dirs:
             log_dir.is_cordoned = config.is_cordoned(log_dir.path)
         if before != [log_dir.is_cordoned for log_dir in dirs]:
-            self._node.directories.cordon(tuple(log_dir.id for log_dir in dirs if log_dir.is_cordoned))
+            self.lifecycle.cordon(tuple(log_dir.id for log_dir in dirs if log_dir.is_cordoned))
 
     def _high_watermark(self, partition: TopicPartition) -> int | None:
         return self._node.replicas.high_watermark(partition)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.controller_apis.registry import ALL
 from ottla.broker.dispatch import Dispatcher
+from ottla.broker.failure_detector import FailureDetector
 from ottla.broker.listening import Listening
 from ottla.metadata.image import Endpoint as ToldEndpoint
 from ottla.raft.voters import Endpoint
@@ -20,9 +21,10 @@ class ControllerListener:
     """Opened before the quorum takes part, so that it can say where it listens; served once it can answer."""
 
     def __init__(self, node: Node, pool: BufferPool) -> None:
-        self.dispatcher = Dispatcher(node, ALL)
+        self.dispatcher = Dispatcher(node, ALL, may_forward=False)
         self.listening = Listening(node, self.dispatcher, pool)
         self._node = node
+        self.failure_detector: FailureDetector | None = None
 
     @property
     def advertised(self) -> tuple[ToldEndpoint, ...]:
@@ -43,6 +45,16 @@ class ControllerListener:
     async def serve(self) -> None:
         await self.listening.serve()
 
+    async def watch(self) -> None:
+        """From now on dead brokers are noticed. To be called once there is a feed and a controller."""
+        node = self._node
+        detector = FailureDetector(node.env, node.config.node_id, node.local_controller, lambda: node.image)
+        self.failure_detector = detector
+        self.listening.connections.on_lost.append(detector.lost)
+        await node.feed.subscribe(detector.publish)
+
     async def stop(self) -> None:
+        if self.failure_detector is not None:
+            await self.failure_detector.stop()
         await self.listening.stop()
         await self.dispatcher.stop()

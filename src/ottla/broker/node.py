@@ -16,11 +16,14 @@ from typing import Any, Final
 from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.auto_create import AutoCreate
 from ottla.broker.broker_part import BrokerPart, new_dispatcher
+from ottla.broker.controller_channel import ControllerChannel, channel_settings
 from ottla.broker.controller_listener import ControllerListener
+from ottla.broker.controller_registration import ControllerRegistration
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.forwarding import Forwarding
 from ottla.broker.group_coordinator import GroupCoordinator
 from ottla.broker.lag_metrics import LagMetrics
 from ottla.broker.listening import Listening
@@ -38,7 +41,6 @@ from ottla.env.loop_lag import LoopLag
 from ottla.env.ports import Env
 from ottla.env.timers import TimerWheel
 from ottla.log.manager import LogManager
-from ottla.metadata.controller_port import ControllerPort
 from ottla.metadata.feed import MetadataFeed
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.local_controller import LocalController
@@ -79,6 +81,7 @@ class Node:
         for collector in (NodeMetrics(self), LagMetrics(self), self.dispatcher.metrics, self.loop_lag, self.telemetry):
             env.metrics.add(collector.collect)
         self.controller_listener: ControllerListener | None = None
+        self._registration: ControllerRegistration | None = None
         self.broker: BrokerPart | None = None
         self._gives_up = asyncio.Event()
 
@@ -89,7 +92,8 @@ class Node:
     raft: RaftNode
     feed: MetadataFeed
     local_controller: LocalController
-    controller: ControllerPort  # wherever the active one is
+    controller: ControllerChannel  # wherever the active one is
+    forwarding: Forwarding
     _opened: OpenedDirs
 
     # And in a broker.
@@ -114,7 +118,7 @@ class Node:
 
     @property
     def is_serving(self) -> bool:
-        return self.state in (NodeState.RUNNING, NodeState.SHUTTING_DOWN)
+        return self.state in (NodeState.RUNNING, NodeState.PENDING_CONTROLLED_SHUTDOWN, NodeState.SHUTTING_DOWN)
 
     @property
     def has_failed(self) -> bool:
@@ -181,11 +185,20 @@ class Node:
         )
         self.raft, self.feed = self.quorum.raft, self.quorum.feed
         self.local_controller = self.quorum.controller
-        self.controller = self.local_controller
+        self.controller = ControllerChannel(
+            self.env, channel_settings(config), lambda: self.raft.leader, self.local_controller
+        )
+        self.forwarding = Forwarding(self.controller)
+        self.raft.on_leader.append(lambda *_: self.controller.leader_changed())
+        self.local_controller.on_active.append(self.controller.leader_changed)
         await self.quorum.start()
         if self.controller_listener is not None:
+            await self.controller_listener.watch()
             await self.controller_listener.serve()
         await self._until_caught_up()
+        if self.controller_listener is not None:
+            self._registration = ControllerRegistration(self, self.controller_listener.advertised)
+            self._registration.start()
 
     async def _until_caught_up(self) -> None:
         """Nobody serves by metadata of yesterday. As in Kafka, a broker's patience ends, a controller's does not."""
@@ -230,6 +243,8 @@ class Node:
 
     async def stop(self) -> None:
         """Acknowledges what was appended, as far as that does not take long, then makes everything durable."""
+        if self.broker is not None:
+            await self.broker.leave()
         self.state = NodeState.SHUTTING_DOWN
         if self.broker is not None:
             await self.broker.stop()
@@ -237,6 +252,9 @@ class Node:
         self.timers.close()
         if self.broker is not None:
             await self.broker.stop_logs()
+        if self._registration is not None:
+            await self._registration.stop()
+        await self.controller.stop()
         await self.quorum.stop()
         if self.controller_listener is not None:
             await self.controller_listener.stop()

@@ -10,11 +10,10 @@ import logging
 from collections.abc import Callable
 from uuid import UUID
 
+from ottla.broker.controller_settings import controller_settings
 from ottla.env.ports import Env
 from ottla.metadata import bootstrap
-from ottla.metadata.controller.config_rules import config_rules
 from ottla.metadata.controller.features import bootstrap_records
-from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.feed import MetadataFeed
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.snapshots import Snapshots, SnapshotSettings
@@ -61,14 +60,7 @@ class QuorumPart:
         self.feed = MetadataFeed(env, self.raft)
         self.feed.on_failed.append(lambda error: on_failed(f"the metadata cannot be followed: {error}"))
         self.snapshot_taking = Snapshots(env, self.raft, self.feed, _snapshot_settings(at_start))
-        settings = ControllerSettings(
-            cluster_id,
-            env.random,
-            config_rules(config),
-            at_start.num_partitions,
-            at_start.default_replication_factor,
-            at_start.get_int("internal.metadata.max.batch.size.in.bytes"),
-        )
+        settings = controller_settings(env, cluster_id, config)
         first = bootstrap.load(env.disk, at_start.metadata_log_dir) or bootstrap_records()
         self.controller = LocalController(env, self.raft, self.feed, settings, first)
 

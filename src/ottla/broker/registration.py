@@ -1,16 +1,17 @@
-"""This broker's place in the cluster: it registers, becomes unfenced, and learns when it was unregistered."""
+"""This broker as the cluster knows it: what it registers with, and whether the metadata names it."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
-from uuid import UUID
 
+from ottla.broker.lifecycle import Lifecycle, previous_epoch
+from ottla.broker.log_dirs import OpenedDirs
 from ottla.metadata.controller.features import SUPPORTED
-from ottla.metadata.controller.requests import RegisterBroker, UnfenceBroker
+from ottla.metadata.controller.requests import RegisterBroker
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import Endpoint, MetadataImage
-from ottla.model.errors import KafkaError, OttlaError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -18,38 +19,49 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ottla.broker")
 
 
-class Registration:
-    def __init__(self, node: Node) -> None:
+def registration_of(node: Node, endpoints: tuple[Endpoint, ...], opened: OpenedDirs) -> RegisterBroker:
+    return RegisterBroker(
+        node.config.node_id,
+        node.cluster_id,
+        node.env.random.uuid(),
+        endpoints,
+        tuple(SUPPORTED.items()),
+        tuple(log_dir.id for log_dir in opened.online),
+        node.config.broker_rack,
+        previous_epoch(opened.online, all_online=not opened.offline),
+    )
+
+
+class OwnRegistration:
+    """Follows what the metadata says of this broker, and of others that want to go."""
+
+    def __init__(self, node: Node, lifecycle: Lifecycle) -> None:
         self._node = node
+        self._lifecycle = lifecycle
+        self._unfenced = asyncio.Event()
 
-    async def register(self, endpoints: tuple[Endpoint, ...], directory_ids: tuple[UUID, ...]) -> None:
-        node = self._node
-        registration = RegisterBroker(
-            node.config.node_id,
-            node.cluster_id,
-            node.env.random.uuid(),
-            endpoints,
-            tuple(SUPPORTED.items()),
-            directory_ids,
-            node.config.broker_rack,
-        )
-        try:
-            node.broker_epoch = await node.controller.submit(registration)
-        except KafkaError as error:
-            raise OttlaError(
-                f"this node cannot join its cluster: {error}. If Apache Kafka began these folders, it has finalised "
-                "features that Ottla does not have yet; give Ottla folders of its own."
-            ) from error
-
-    async def unfence(self) -> None:
-        await self._node.controller.submit(UnfenceBroker(self._node.config.node_id, self._node.broker_epoch))
+    async def unfenced(self) -> None:
+        """Until this node itself knows that it may serve: clients are told of it from here too."""
+        await self._unfenced.wait()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """As in Kafka, a broker that was unregistered has no place in the cluster until it starts anew."""
-        node = self._node
-        if node.is_registered and node.config.node_id not in image.brokers:
+        node, own = self._node, image.brokers.get(self._node.config.node_id)
+        if node.is_registered and own is None:
             _log.error(
                 "this node was unregistered (UnregisterBroker): it leads nothing and no client is sent to it. "
                 "Restart it, then it takes its place again."
             )
-        node.is_registered = node.config.node_id in image.brokers
+        node.is_registered = own is not None
+        if own is not None and own.epoch == node.broker_epoch and not own.fenced:
+            self._unfenced.set()
+        if own is not None and not own.directories and own.epoch == node.broker_epoch:
+            self._lifecycle.resend_registration()
+        if any(
+            broker_id != node.config.node_id
+            and broker_id in image.brokers
+            and image.brokers[broker_id].in_controlled_shutdown
+            for broker_id in delta.changed_brokers
+        ):
+            # It waits until all know that its leaders are elsewhere, and so until our next heartbeat.
+            self._lifecycle.wake()

@@ -12,8 +12,9 @@ from ottla.cli.groups import LazyGroup
 
 COMMANDS: Final = {
     # name: (module, what --help says without importing it)
-    "up": ("ottla.cli.up", "Start a node here and now: a Kafka broker on 127.0.0.1:9092."),
-    "down": ("ottla.cli.down", "Stop the node of a data folder."),
+    "up": ("ottla.cli.up", "Start a node or a cluster here and now: a Kafka broker on 127.0.0.1:9092."),
+    "down": ("ottla.cli.down", "Stop the node or the cluster of a data folder."),
+    "node": ("ottla.cli.node", "List, stop, start, restart and kill single nodes of a cluster on this machine."),
     "broker": ("ottla.cli.broker", "Run a node as a server.properties file says."),
     "storage": ("ottla.cli.storage", "Prepare the folders of a node."),
     "cluster": ("ottla.cli.cluster", "Look at a cluster: its state, its nodes, its metadata quorum."),

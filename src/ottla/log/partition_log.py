@@ -243,6 +243,11 @@ class PartitionLog(ReadableLog):
             self._epochs_to_store = True
         self._latest_epoch = self.epochs.latest
 
+    def forget_epochs_from(self, offset: int) -> None:
+        if self.epochs.truncate_from_end(offset):
+            self._latest_epoch = self.epochs.latest
+            self._epochs_to_store = True
+
     def store_epochs(self) -> None:
         self._replace(f"{self.folder}/{LEADER_EPOCH_CHECKPOINT}", write_epochs(self.epochs.starts))
         self._epochs_to_store = False

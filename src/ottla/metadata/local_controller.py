@@ -21,12 +21,14 @@ from typing import Any, Final, TypeVar
 
 from ottla.env.ports import Env
 from ottla.env.slices import whole
+from ottla.env.tasks import Tasks
 from ottla.metadata.batches import metadata_batch
 from ottla.metadata.controller.controller import handle
-from ottla.metadata.controller.features import activation_records
+from ottla.metadata.controller.features import MIN_ISR, activation_records
 from ottla.metadata.controller.requests import Request
-from ottla.metadata.controller.result import ControllerResult, Refused
+from ottla.metadata.controller.result import MAX_RECORDS, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
+from ottla.metadata.controller.soft_state import SoftState
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.feed import MetadataFeed
 from ottla.metadata.image import EMPTY_IMAGE, METADATA_VERSION, MetadataImage
@@ -68,6 +70,9 @@ class LocalController:
         self._settings = settings
         self._bootstrap = bootstrap
         self._speculative = EMPTY_IMAGE
+        self._soft = self._fresh_soft_state()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._own = Tasks(lambda error: _log.error("The controller failed by itself: %s", error, exc_info=error))
         self._transactions = Transactions()
         self._pending: deque[_Pending] = deque()
 
@@ -95,7 +100,7 @@ class LocalController:
         if isinstance(result, Refused):
             raise KafkaError(result.error.code, result.error.message)
         if result.records:
-            reply: R = await self._append(result.records, result.reply)
+            reply: R = await self._append_all(result)
             return reply
         if self._feed.published_offset < self._speculative.offset:
             # The decision looked at records that may still be lost; its reply must not get ahead of them.
@@ -107,10 +112,10 @@ class LocalController:
         """On what is there when the decision is made: a long one is made again if others came in between."""
         for _ in range(_TRIES):
             image = self._latest()
-            result = handle(request, image, self._settings)
+            result = handle(request, image, self._settings, self._soft)
             if image is self._latest():
                 return result
-        return whole(lambda request: handle(request, self._latest(), self._settings), request)
+        return whole(lambda request: handle(request, self._latest(), self._settings, self._soft), request)
 
     def _latest(self) -> MetadataImage:
         """The image of all that is in the log. The quorum itself appends too, when voters change."""
@@ -123,7 +128,15 @@ class LocalController:
 
     def _go_to(self, delta: MetadataDelta, offset: int, size: int, now_ms: int) -> None:
         self._speculative = delta.apply(offset, self._raft.epoch)
+        self._soft.follow(delta, self._speculative)
         self._feed.offer(delta, self._speculative, size, now_ms)
+
+    def _append_all(self, result: ControllerResult[R]) -> asyncio.Future[Any]:
+        records, size = result.records, len(result.records) if result.is_whole else MAX_RECORDS
+        for first in range(0, len(records) - size, size):
+            # nobody waits for these: the last batch is committed after them
+            self._append(records[first : first + size], None).add_done_callback(lambda done: done.exception())
+        return self._append(records[(len(records) - 1) // size * size :], result.reply)
 
     def _append(self, records: Sequence[MetadataRecord], reply: Any) -> asyncio.Future[Any]:
         """Replayed before it is appended: a record that contradicts the state must not get into the log."""
@@ -163,6 +176,25 @@ class LocalController:
                 entry.done.set_result(entry.reply)
         self._activate_if_ready()
 
+    # -- what it does without being asked
+
+    def _fresh_soft_state(self) -> SoftState:
+        return SoftState(self._speculative, self._settings, lambda: self._env.loop.time() * 1000)
+
+    def _set_alarm(self) -> None:
+        self._alarm = self._env.loop.call_later(self._soft.wake_in_ms() / 1000, self._wake)
+
+    def _wake(self) -> None:
+        for request in self._soft.due():
+            self._own.start(self._submit_own(request), "decided by the controller itself")
+        self._set_alarm()
+
+    async def _submit_own(self, request: Request[Any]) -> None:
+        try:
+            await self.submit(request)
+        except KafkaError as error:
+            _log.info("%s came to nothing: %s", request, error)
+
     # -- with and without the leadership
 
     def _led_by(self, leader_id: int, epoch: int) -> None:
@@ -176,6 +208,7 @@ class LocalController:
             return
         self.is_active = True
         self._speculative = self._feed.image
+        self._soft = self._fresh_soft_state()
         self._transactions = Transactions()
         try:
             self._write_first_records()
@@ -184,12 +217,18 @@ class LocalController:
             self._deactivate(str(error))
             return
         _log.info("The controller is active here in epoch %d", self._raft.epoch)
+        self._set_alarm()
         for hears in list(self.on_active):
             hears()
 
     def _write_first_records(self) -> None:
         self._transactions = self._feed.transactions.copy()
-        records = activation_records(self._latest(), self._transactions.is_open, self._bootstrap)
+        records = activation_records(
+            self._latest(),
+            self._transactions.is_open,
+            self._bootstrap,
+            self._settings.configs.inherited(MIN_ISR) or "1",
+        )
         if records:
             self._append(records, None).add_done_callback(lambda done: done.exception())
 
@@ -198,6 +237,9 @@ class LocalController:
         was_active, self.is_active = self.is_active, False
         self._feed.drop_offers()
         self._speculative = EMPTY_IMAGE
+        self._soft = self._fresh_soft_state()
+        if self._alarm is not None:
+            self._alarm.cancel()
         waiting, self._pending = self._pending, deque()
         for entry in waiting:
             if entry.last_offset < self._raft.committed_offset:

@@ -48,9 +48,11 @@ _NOBODY: Final = NoSurroundings()
 
 
 class AppendWatcher(Protocol):
-    """Told of every append, in the middle of it: a follower that waits for data, or may soon."""
+    """Told in the middle of it: a follower that waits for data, or may soon."""
 
     def appended(self, partition: Partition) -> None: ...
+    def changed(self, partition: Partition) -> None:
+        """The high watermark, the log's start, the leadership or the in-sync replicas."""
 
 
 class Partition:
@@ -108,6 +110,7 @@ class Partition:
             self._lead(leadership, is_new_epoch=is_new_epoch, led_before=led_before)
         else:
             self.leading = None
+        self._tell_watchers()
         if is_new_epoch or led_before != self.is_leader:
             if led_before and not self.is_leader:
                 self._give_up_waiting()
@@ -168,6 +171,7 @@ class Partition:
         except OSError as error:
             log.fail(error)
             return ErrorCode.kafka_storage_error
+        self._tell_watchers()
         return wanted
 
     @property
@@ -285,6 +289,12 @@ class Partition:
             self.committed.advance(offset)
             for listener in self.listeners:
                 listener.high_watermark_moved(self, offset)
+            if self.watchers:
+                self._tell_watchers()
+
+    def _tell_watchers(self) -> None:
+        for watcher in tuple(self.watchers):
+            watcher.changed(self)
 
     # -- followers
 
@@ -338,6 +348,7 @@ class Partition:
             return False
         leading.isr.settle(answer.isr)
         self.leadership = self.leadership._replace(isr=answer.isr, partition_epoch=answer.partition_epoch)
+        self._tell_watchers()
         _log.info("%s: in sync are %s, min.insync.replicas %d", self.key, list(answer.isr), self._min_isr)
         self._advance()
         return True
@@ -362,7 +373,23 @@ class Partition:
         elif offset < self.committed.value:
             self.committed.value = offset
 
-    def was_cut(self) -> None:
+    async def cut(self, offset: int, leader_epoch: int, *, fully: bool = False) -> bool:
+        """Drops what the leader does not have; False if that failed or another epoch has begun meanwhile."""
+
+        def is_wanted() -> bool:
+            return not self.is_leader and self.leader_epoch == leader_epoch and self.log is log
+
+        log = self.log
+        self.is_being_cut = True
+        try:
+            done = await self._around.cut(log, offset, is_wanted, fully=fully)
+        finally:
+            self.is_being_cut = False
+            if not self.is_leader:
+                self._was_cut()
+        return done and is_wanted()
+
+    def _was_cut(self) -> None:
         """The log ends earlier now, or elsewhere."""
         log = self.log
         self.appended.value = log.committable_offset
