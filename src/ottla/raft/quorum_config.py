@@ -24,7 +24,7 @@ def company(
     directory_id: UUID,
     endpoints: tuple[Endpoint, ...],
     snapshots: SnapshotStore,
-    peers: Peers,
+    peers: Peers | None,
 ) -> Company:
     """`endpoints` are where this node's controller listens. `directory_id` is that of the metadata log's folder.
 
