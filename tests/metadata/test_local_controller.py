@@ -15,11 +15,13 @@ from ottla.env.executor import PoolExecutor
 from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
+from ottla.metadata import local_controller
 from ottla.metadata.batches import batch_records, metadata_batch
 from ottla.metadata.controller.requests import (
     AllocateProducerIds,
     CreateTopics,
     DeleteTopics,
+    FenceBroker,
     NewTopic,
     TopicRef,
     UnfenceBroker,
@@ -390,5 +392,25 @@ def test_who_subscribes_late_is_told_all_there_is() -> None:
         assert list(delta.created_topics.values()) == ["t"]
         assert len(delta.changed_partitions) == 2
         assert image is controller.image
+
+    run(story)
+
+
+def test_a_broker_that_is_in_very_many_isrs_is_fenced_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_controller, "MAX_RECORDS", 4)
+
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+        await controller.submit(CreateTopics((NewTopic("t", 10, 1),)))
+        batches, epoch = len(node.log.batches), controller.image.brokers[1].epoch
+
+        await controller.submit(FenceBroker(1, epoch))
+
+        assert len(node.log.batches) == batches + 3
+        topic = controller.image.topic("t")
+        assert topic is not None
+        assert {partition.leader for partition in topic.partitions.values()} == {-1}
+        assert controller.image.brokers[1].fenced
 
     run(story)

@@ -43,17 +43,21 @@ class FollowerWatch:
             self.active[key] = None
         self.broker_epoch = broker_epoch
 
-    def rests(self, key: Key, partition: Partition) -> None:
-        """Nothing was found in it. One that is not in sync is looked at with every fetch: it may join at any time."""
-        leading = partition.leading
-        if leading is None or self.replica not in leading.isr.committed or leading.isr.change is not None:
-            return
-        self.active.pop(key, None)
+    def watch(self, key: Key, partition: Partition) -> None:
         if self._watched.get(key) is not partition:
+            is_active = key in self.active
             self.forget((key,))
+            if is_active:
+                self.active[key] = None
             self._watched[key] = partition
             self._keys[partition] = key
             partition.watchers[self] = None
+
+    def rests(self, key: Key, partition: Partition) -> None:
+        """Nothing new is in it. One that is not in sync is looked at with every fetch: it may join at any time."""
+        leading = partition.leading
+        if leading is not None and leading.isr.change is None and self.replica in leading.isr.committed:
+            self.active.pop(key, None)
 
     def gave(self, key: Key) -> None:
         """To the end of the row, so that a busy partition cannot starve the others."""

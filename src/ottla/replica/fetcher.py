@@ -261,12 +261,13 @@ class Fetcher:
     # -- taking
 
     def _answered(self, answer: asyncio.Future[memoryview]) -> None:
+        error = None if answer.cancelled() else answer.exception()
         if not self._under_way or self._under_way[0].answer is not answer:
             return  # of a connection that was given up
         number = self._under_way.popleft().number
         if self._is_stopped or answer.cancelled():
             return
-        if (error := answer.exception()) is not None:
+        if error is not None:
             self._lost(error)
             return
         try:

@@ -239,10 +239,11 @@ class _Fetch:
                 return Fetched(code, aborted=[])
             if fetched.high_watermark != partition.high_watermark:
                 fetched = fetched._replace(high_watermark=partition.high_watermark)
-        if fetched.data is None:
-            follower.rests(key, partition)
-        else:
+        follower.watch(key, partition)
+        if fetched.data is not None:
             follower.gave(key)
+        elif self._session is not None and self._session.told.get(key) == _told(fetched):
+            follower.rests(key, partition)
         return fetched
 
     def _find(self, key: Key) -> Partition | ErrorCode:
@@ -386,7 +387,7 @@ class _Fetch:
         news = []
         for row in rows:
             fetched = row.fetched
-            told = Told(fetched.high_watermark, fetched.last_stable_offset, fetched.start_offset)
+            told = _told(fetched)
             has_data = fetched.data is not None
             if has_data and row.key in session.wanted:  # to the end of the row
                 session.wanted[row.key] = session.wanted.pop(row.key)
@@ -398,6 +399,10 @@ class _Fetch:
             else:
                 session.told.pop(row.key, None)
         return news
+
+
+def _told(fetched: Fetched) -> Told:
+    return Told(fetched.high_watermark, fetched.last_stable_offset, fetched.start_offset)
 
 
 API: Final = Api(1, "Fetch", oldest=4, newest=18, handle_raw=handle)

@@ -105,7 +105,7 @@ class Child:
             self._enter(State.STOPPED)
             return
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        error = last_error(self.log, self._log_from)
+        error = last_error(self.log, self._log_from, or_last=code >= 0)
         self.why = f"{how}{f': {error}' if error else ''}"
         self._enter(State.ENDED)
 
@@ -122,8 +122,8 @@ class Child:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def last_error(log: Path, begin: int) -> str:
-    """The last line of a log that tells of an error, or its last at all; of what was written after `begin`."""
+def last_error(log: Path, begin: int, *, or_last: bool) -> str:
+    """The last line of a log that tells of an error, or its last at all if wanted; of what came after `begin`."""
     try:
         with log.open("rb") as file:
             file.seek(max(begin, log.stat().st_size - _TAIL))
@@ -131,7 +131,8 @@ def last_error(log: Path, begin: int) -> str:
     except OSError:
         return ""
     errors = [line for line in lines if line.startswith("ottla: ") or "ERROR" in line or "Error" in line]
-    return (errors or lines or [""])[-1].removeprefix("ottla: ")
+    told = errors or (lines if or_last else [])
+    return told[-1].removeprefix("ottla: ") if told else ""
 
 
 def _end_with(life: int) -> None:

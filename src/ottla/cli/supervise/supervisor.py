@@ -1,7 +1,7 @@
 """Runs the nodes of a cluster: starts them together, shows how they are, stops them in order.
 
-It restarts none by itself. One thread, which waits for signals, for nodes that begin to serve or end, and for who asks over the socket; so a fork
-takes nothing along that it should not.
+It restarts none by itself. One thread, which waits for signals, for nodes that begin to serve or end, and for who asks
+over the socket; so a fork takes nothing along that it should not.
 """
 
 from __future__ import annotations
@@ -225,17 +225,16 @@ class Supervisor:
             return
         try:
             child = self.children[self.layout.node(-1 if number is None else number).id]
-            self._begin(verb, child)
+            self._wishes.append(_Wish(asking, self._begin(verb, child), child))
         except OttlaError as error:
             asking.answer({"error": str(error)})
-            return
-        self._wishes.append(_Wish(asking, verb, child))
 
     def _leave(self, asking: Asking) -> None:
         self._selector.unregister(asking.connection)
         self._asking.discard(asking)
 
-    def _begin(self, verb: str, child: Child) -> None:
+    def _begin(self, verb: str, child: Child) -> str:
+        """Gives what is to be waited for: to restart what does not run is to start it."""
         if self._stopping_since is not None:
             raise OttlaError("all nodes are being stopped")
         number = child.place.id
@@ -251,6 +250,8 @@ class Supervisor:
             child.tell(signal.SIGTERM)
         else:
             self._start(child)
+            return "start"
+        return verb
 
     def _grant(self) -> None:
         """Answers those whose wish has come true, or cannot."""

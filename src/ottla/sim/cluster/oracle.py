@@ -59,8 +59,14 @@ class PartitionStory:
 
 
 class Oracle(Journal):
-    def __init__(self, now: Callable[[], float], on_violation: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        on_violation: Callable[[], None] = lambda: None,
+        note: Callable[[str, str], None] = lambda event, details: None,
+    ) -> None:
         super().__init__(now, on_violation)
+        self._note = note
         self.partitions: dict[PartitionId, PartitionStory] = {}
         self.image: MetadataImage | None = None
         """The newest that any node has published."""
@@ -121,6 +127,7 @@ class Oracle(Journal):
             if story is not None:
                 story.ends[node] = min(end, story.ends.get(node, end))
                 self.counts["logs cut by a loss of power"] += 1
+                self._note("lost", f"{story.name} ends at {end} of {story.end} committed at node {node}")
                 self._excuse(story)
 
     def _excuse(self, story: PartitionStory) -> None:
@@ -128,6 +135,7 @@ class Oracle(Journal):
             return
         end = max(story.ends[replica] for replica in story.trusted)
         story.excuses.append((self.now(), end))
+        self._note("excused", f"{story.name} from {end} to {story.end}, trusted {story.trusted}")
         for offset in range(end, story.end):
             fact = story.facts.get(offset)
             if fact is not None and not fact.is_excused:
@@ -167,6 +175,13 @@ class Oracle(Journal):
         for replica in now.isr:
             if replica not in story.isr:
                 story.ends.pop(replica, None)
+        before = (story.leader, story.leader_epoch, story.isr, story.elr)
+        if before != (now.leader, now.leader_epoch, now.isr, now.elr):
+            self._note(
+                "partition",
+                f"{story.name} leader {now.leader} epoch {now.leader_epoch} ISR {now.isr} ELR {now.elr} last "
+                f"{now.last_known_elr}",
+            )
         story.leader, story.leader_epoch = now.leader, now.leader_epoch
         story.isr, story.elr, story.replicas = now.isr, now.elr, now.replicas
         story.trusted = tuple(dict.fromkeys((*now.isr, *now.elr))) or story.trusted
