@@ -60,7 +60,7 @@ def test_every_setting_of_the_quorum_comes_from_its_config() -> None:
 
     settings = quorum_settings(broker_config(standalone("/data", 0) | given))
 
-    assert settings == QuorumSettings(11, 12, 13, 14, 15, 1600, 1700, auto_join=True)
+    assert settings == QuorumSettings(11, 12, 13, 14, 15, 1600, 1700, auto_join=True, fetch_max_wait_ms=6)
     assert quorum_settings(broker_config(standalone("/data", 0))) == QuorumSettings()
 
 
