@@ -127,7 +127,7 @@ TESTED = {
     "broker/test_metadata_snapshots.py::test_after_a_while_one_is_taken_of_little": (
         "metadata.log.max.snapshot.interval.ms",
     ),
-    "raft/test_quorum_config.py::test_without_bootstrap_servers_the_other_voters_are_asked": (
+    "raft/test_quorum_config.py::test_who_names_servers_and_no_voters_learns_of_them": (
         "controller.quorum.bootstrap.servers",
     ),
     "broker/test_metadata_snapshots.py::test_old_ones_go_by_their_age_too": ("metadata.max.retention.ms",),
