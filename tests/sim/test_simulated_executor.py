@@ -101,7 +101,7 @@ def test_a_crash_finds_jobs_not_run_or_run_without_anyone_learning_of_it(loop: S
 
         loop.create_task(work(), context=incarnation.context())
         await asyncio.sleep(0.02)
-        incarnation.alive = False
+        incarnation.die()
         loop.buried.extend(incarnation.tasks)
         ran_before = bool(ran)
         await asyncio.sleep(10)

@@ -366,6 +366,52 @@ def test_a_partition_may_be_one_way(bench: Bench) -> None:
     bench.run(story())
 
 
+def test_two_hosts_can_be_reconnected_while_others_stay_apart(bench: Bench) -> None:
+    async def story() -> None:
+        near, far = await bench.pair()
+        bench.network.attach("third")
+        bench.network.partition("client", "server")
+        bench.network.partition("third", "server")
+        near.transport.write(b"data")
+        await asyncio.sleep(1)
+        bench.network.reconnect("server", "client")
+        await until(lambda: far.received == b"data")
+        assert not bench.network.is_reachable("third", "server")
+
+    bench.run(story())
+
+
+def test_one_way_between_two_hosts_can_be_slow(bench: Bench) -> None:
+    async def story() -> None:
+        near, far = await bench.pair()
+        bench.network.delay("client", "server", 2.0)
+        began = bench.loop.time()
+        near.transport.write(b"question")
+        far.transport.write(b"told")
+        await until(lambda: near.received == b"told")
+        assert bench.loop.time() - began < 0.1
+        await until(lambda: far.received == b"question")
+        assert 2.0 <= bench.loop.time() - began < 2.1
+        bench.network.heal()
+        near.transport.write(b" again")
+        await until(lambda: far.received == b"question again")
+        assert bench.loop.time() - began < 2.2
+
+    bench.run(story())
+
+
+def test_a_refusal_does_not_get_through_a_partition(bench: Bench) -> None:
+    async def story() -> None:
+        bench.network.partition_one_way("server", "client")
+        with pytest.raises(TimeoutError):
+            await bench.client.connect(Recorder, "server", 1234)
+        bench.network.heal()
+        with pytest.raises(ConnectionRefusedError):
+            await bench.client.connect(Recorder, "server", 1234)
+
+    bench.run(story())
+
+
 def test_a_sender_gives_up_when_a_partition_lasts(bench: Bench) -> None:
     async def story() -> None:
         near, far = await bench.pair()

@@ -112,6 +112,52 @@ def test_a_crashed_host_does_nothing_more() -> None:
     assert host.disk.snapshot() == {"/file": b"xxxx"}
 
 
+def test_a_paused_host_does_nothing_but_its_kernel_goes_on() -> None:
+    seen: list[str] = []
+
+    class Hears(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            seen.append("connected")
+
+        def data_received(self, data: bytes) -> None:
+            seen.append(data.decode())
+
+    async def serve(env: Env) -> None:
+        await (await env.network.listen(Hears, "", 9092)).serve()
+        while True:
+            await asyncio.sleep(1)
+            seen.append(f"tick at {env.loop.time():.1f}")
+
+    async def call(env: Env) -> None:
+        transport, _ = await env.network.connect(asyncio.Protocol, "a", 9092)
+        transport.write(b"data")
+
+    with World(1) as world:
+        host = world.host("a")
+
+        async def story() -> None:
+            host.start(serve)
+            await asyncio.sleep(1.5)
+            host.pause()
+            await world.host("b").start(call)
+            await asyncio.sleep(2.1)
+            assert host.is_up
+            assert host.is_paused
+            assert seen == ["tick at 1.0"]
+            host.resume()
+            await asyncio.sleep(0.1)
+            assert [each for each in seen if each.startswith("tick")] == ["tick at 1.0", "tick at 3.6"]
+            assert seen.count("connected") == 1
+            assert "".join(each for each in seen[1:] if each in "data") == "data"
+            host.pause()
+            host.crash()
+            host.resume()
+            await asyncio.sleep(3)
+            assert len([each for each in seen if each.startswith("tick")]) == 2
+
+        world.run(story())
+
+
 def test_a_host_comes_back_with_its_disk_and_can_listen_and_lock_again() -> None:
     lives: list[bytes] = []
 

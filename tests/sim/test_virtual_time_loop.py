@@ -171,7 +171,7 @@ def test_what_belongs_to_a_dead_incarnation_never_runs(loop: SimLoop) -> None:
             loop.create_task(live(incarnation.host), context=incarnation.context())
         loop.call_later(1.6, seen.append, "timer of the dead", context=dead.context())
         await asyncio.sleep(1.5)
-        dead.alive = False
+        dead.die()
         loop.buried.extend(dead.tasks)
         await asyncio.sleep(10)
         gc.collect()

@@ -10,12 +10,13 @@ R = TypeVar("R")
 
 
 class ControllerPort(Protocol):
-    """The one way to change metadata. A local controller answers itself; others will forward to the active one."""
+    """The one way to change metadata, wherever the active controller is (broker/controller_channel.py)."""
 
     async def submit(self, request: Request[R]) -> R:
-        """The reply, once all that it says is committed and published here.
+        """The reply, once all that it says is committed; an active controller of this node has published it here too.
 
-        KafkaError if the request as a whole was refused; NOT_CONTROLLER if nobody can say what became of it.
+        KafkaError if the request as a whole was refused; NOT_CONTROLLER, or REQUEST_TIMED_OUT where it was tried for a
+        while, if nobody can say what became of it.
         """
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
+from ottla.env.backoff import Backoff
 from ottla.env.ports import Env
 from ottla.model.errors import OttlaError
 from ottla.raft import rpc
 from ottla.raft.messages import Destination, Request, Response
 from ottla.record.records import CorruptBatch
-from ottla.wire.client import Connection
+from ottla.wire.link import Link
 
 _log = logging.getLogger("ottla.raft")
+_AT_ONCE: Final = Backoff(0, 0)  # the quorum rests by itself
 
 
 class NetworkPeers:
@@ -22,7 +25,7 @@ class NetworkPeers:
         self._listener = listener
         self._client_id = client_id
         self._within = request_timeout_ms / 1000
-        self._connections: dict[Destination, Connection] = {}
+        self._links: dict[Destination, Link] = {}
 
     async def ask(self, to: Destination, request: Request) -> Response | None:
         try:
@@ -30,23 +33,22 @@ class NetworkPeers:
         except rpc.NotOnTheWire as error:
             _log.debug("%s", error)
             return None
+        link = self._link(to)
         try:
-            connection = self._connections.get(to)
-            if connection is None or connection.is_closed:
-                connection = await Connection.open(self._env, to.host, to.port, self._client_id, within=self._within)
-                self._connections[to] = connection
-            answer = await connection.call(entity, within=self._within)
+            answer = await link.call(entity, within=self._within)
             return rpc.response_of(answer, self._listener)
         except (OttlaError, rpc.WrongPartition, rpc.NotOnTheWire, CorruptBatch) as error:
             _log.debug("%s to node %d at %s:%d: %s", type(request).__name__, to.id, to.host, to.port, error)
-            await self._forget(to)
+            await link.close()
             return None
 
     async def close(self) -> None:
-        for to in list(self._connections):
-            await self._forget(to)
+        while self._links:
+            await self._links.popitem()[1].close()
 
-    async def _forget(self, to: Destination) -> None:
-        connection = self._connections.pop(to, None)
-        if connection is not None:
-            await connection.close()
+    def _link(self, to: Destination) -> Link:
+        link = self._links.get(to)
+        if link is None:
+            link = Link(self._env, to.host, to.port, self._client_id, backoff=_AT_ONCE, connect_within=self._within)
+            self._links[to] = link
+        return link

@@ -48,6 +48,7 @@ class Field(Protocol):
 
     def is_reachable(self, source: str, target: str) -> bool: ...
     def is_up(self, host: str) -> bool: ...
+    def travel_s(self, source: str, target: str) -> float: ...
     def bytes_until_cut(self, source: str, target: str, size: int) -> int | None: ...
     def hold(self, cable: Cable) -> None: ...
     @property
@@ -86,10 +87,18 @@ class Cable:
             self.launch(Ending.FINISHED)
 
     def launch(self, segment: bytes | Ending | Acknowledged) -> None:
-        weather = self.field.weather
-        travels = self.field.random.uniform(weather.shortest_s, weather.longest_s)
+        travels = self.field.travel_s(self.source.host, self.target.host)
         self._arrive_at = max(self._arrive_at, self.field.loop.time() + travels)
         self.field.loop.call_at(self._arrive_at, self._arrive, segment, context=self.field.context)
+
+    def acknowledge(self, size: int) -> None:
+        """Tells the other end that its bytes were read. One that waits for nothing may as well know it at once."""
+        sender = self.target
+        is_heard = self.field.is_reachable(self.source.host, sender.host)
+        if is_heard and sender.end is End.OPEN and not sender.out.unsent and not sender.is_closing():
+            sender.out._under_way -= size
+        else:
+            self.launch(Acknowledged(size))
 
     def _arrive(self, segment: bytes | Ending | Acknowledged) -> None:
         if self._held or not self._is_heard():

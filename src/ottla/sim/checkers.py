@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ottla.sim.history import Death, History, Life, Opened, Witness, short
+from ottla.sim.history import Death, History, Life, Opened, Witness
+from ottla.sim.journal import short
 from ottla.sim.log_files import PartitionId, StoredLog
 
 

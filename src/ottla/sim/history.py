@@ -7,17 +7,13 @@ since an answer may arrive when that life is over.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
+from ottla.sim.journal import Journal, short
 from ottla.sim.log_files import PartitionId, StoredLog
-
-Identity = tuple[int, int, int]
-"""Producer id, epoch and sequence; all -1 for a record without."""
-NO_IDENTITY: Identity = (-1, -1, -1)
 
 
 class Witness(NamedTuple):
@@ -26,14 +22,6 @@ class Witness(NamedTuple):
     value: bytes
     who: str
     at: float
-
-
-@dataclass(slots=True)
-class Sent:
-    """One record that a client has sent, perhaps many times."""
-
-    attempts: int = 0
-    identities: set[Identity] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -89,23 +77,15 @@ class TopicStory:
     deleted_in_life: int | None = None
 
 
-class History:
+class History(Journal):
     def __init__(self, now: Callable[[], float], on_violation: Callable[[], None] = lambda: None) -> None:
-        self.now = now
-        self._on_violation = on_violation
+        super().__init__(now, on_violation)
         self.lives: dict[int, Life] = {}
         self.topics: dict[UUID, TopicStory] = {}
-        self.sent: dict[PartitionId, dict[bytes, Sent]] = {}
         self.starts: dict[PartitionId, int] = {}
         """The highest start of a log that anybody was told: retention has removed what lies below."""
-        self.producer_ids: dict[int, str] = {}
         self.power_losses: list[int] = []
         """The lives that ended, or after whose end the machine was left, without power."""
-        self.violations: list[str] = []
-        self.at_moments: list[Callable[[], None]] = []
-        """Called when a client has just been told of a change that it may count on from now on."""
-        self.counts: Counter[str] = Counter()
-        """How often what happened: a run in which nothing did proves nothing."""
 
     def life(self, number: int) -> Life:
         if number not in self.lives:
@@ -115,17 +95,9 @@ class History:
     def lost_power_since(self, life: int) -> bool:
         return any(lost >= life for lost in self.power_losses)
 
-    def complain(self, text: str) -> None:
-        self.violations.append(f"at {self.now():.3f} s: {text}")
-        self._on_violation()
-
     def name(self, partition: PartitionId) -> str:
         story = self.topics.get(partition.topic_id)
         return f"{story.name if story else partition.topic_id}-{partition.partition}"
-
-    def moment(self) -> None:
-        for listener in self.at_moments:
-            listener()
 
     # -- what clients do and learn
 
@@ -139,14 +111,6 @@ class History:
     def may_have_gaps(self, partition: PartitionId) -> bool:
         story = self.topics.get(partition.topic_id)
         return story is not None and story.compacted
-
-    def sends(self, partition: PartitionId, values: Iterable[bytes], first: Identity = NO_IDENTITY) -> None:
-        sent = self.sent.setdefault(partition, {})
-        producer_id, epoch, sequence = first
-        for number, value in enumerate(values):
-            record = sent.setdefault(value, Sent())
-            record.attempts += 1
-            record.identities.add((producer_id, epoch, sequence + number) if producer_id >= 0 else NO_IDENTITY)
 
     def acknowledged(
         self, life: int, partition: PartitionId, base_offset: int, values: Iterable[bytes], who: str
@@ -173,14 +137,3 @@ class History:
         if offset > 0 and story is not None and not story.expires:
             self.complain(f"{self.name(partition)} starts at {offset}, although nothing in it expires")
         self.starts[partition] = max(offset, self.starts.get(partition, 0))
-
-    def gives_producer_id(self, producer_id: int, who: str) -> None:
-        if producer_id in self.producer_ids:
-            self.complain(f"producer id {producer_id} was given to {self.producer_ids[producer_id]} and to {who}")
-        self.producer_ids[producer_id] = who
-        self.moment()
-
-
-def short(value: bytes) -> str:
-    """Values begin with a name of their own; what follows is padding."""
-    return value.partition(b" ")[0].decode(errors="replace")

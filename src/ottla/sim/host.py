@@ -161,6 +161,22 @@ class Host:
         """The machine is gone: no goodbye on the network, and the disk keeps what was synced."""
         self._end("power loss", vanish=True)
 
+    def pause(self) -> None:
+        """SIGSTOP: the process does nothing, its kernel goes on: connections stay, new ones are accepted."""
+        if self.incarnation is not None and self.incarnation.runs:
+            self.incarnation.runs = False
+            self._trace.note(self.name, "pause", f"life {self._lives}")
+
+    def resume(self) -> None:
+        """SIGCONT. Timers that have run out meanwhile run out now."""
+        if self.is_paused and self.incarnation is not None:
+            self._trace.note(self.name, "resume", f"life {self._lives}")
+            self._loop.resume(self.incarnation)
+
+    @property
+    def is_paused(self) -> bool:
+        return self.incarnation is not None and self.incarnation.alive and not self.incarnation.runs
+
     def crash_at(self, operation: int, moment: Moment = Moment.BEFORE, *, power_loss: bool = False) -> None:
         """Plans a crash, or a power loss, at a mutating disk operation, counted from 1 from now on."""
         assert self.env is not None
@@ -192,8 +208,9 @@ class Host:
 
     def _end(self, how: str, *, vanish: bool) -> None:
         if self.incarnation is not None and self.incarnation.alive:
-            self.incarnation.alive = False
+            self.incarnation.die()
             self._loop.buried.extend(self.incarnation.tasks)
+            self._loop.buried.extend(self.incarnation.held)
         for listener in self.before_end:
             listener(self.disk, vanish)
         self._network.detach(self.name, vanish=vanish)

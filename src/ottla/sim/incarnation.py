@@ -16,16 +16,23 @@ class SimulatedCrash(BaseException):
 
 
 class Incarnation:
-    __slots__ = ("alive", "host", "number", "tasks")
+    __slots__ = ("alive", "held", "host", "number", "runs", "tasks")
 
     def __init__(self, host: str, number: int) -> None:
         self.host = host
         self.number = number
         self.alive = True
+        self.runs = True
+        """False too while it is paused: alive, and doing nothing."""
+        self.held: list[asyncio.Handle] = []
+        """What it would have done while it was paused, in order."""
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
 
     def __repr__(self) -> str:
         return f"<{self.host}#{self.number} {'alive' if self.alive else 'dead'}>"
+
+    def die(self) -> None:
+        self.alive = self.runs = False
 
     def context(self) -> Context:
         """A context in which all that is started belongs to this incarnation."""

@@ -93,6 +93,12 @@ class SimLoop(asyncio.BaseEventLoop):
             heapify(self._timers)
             self._cancelled_timers = 0
 
+    def resume(self, owner: Incarnation) -> None:
+        """What a paused host would have done by now, it does at once."""
+        owner.runs = owner.alive
+        self._queue.extend((handle, owner) for handle in owner.held)
+        owner.held.clear()
+
     def create_task(self, coro: Coroutine[Any, Any, T], **options: Any) -> asyncio.Task[T]:  # type: ignore[override]
         task = super().create_task(coro, **options)
         context: Context | None = options.get("context")
@@ -107,8 +113,8 @@ class SimLoop(asyncio.BaseEventLoop):
             self._jump()
         for _ in range(len(self._queue)):
             handle, owner = self._queue.popleft()
-            if owner is not None and not owner.alive:
-                self.buried.append(handle)
+            if owner is not None and not owner.runs:
+                (owner.held if owner.alive else self.buried).append(handle)
             elif not handle.cancelled():
                 self.steps += 1
                 self._spins += 1

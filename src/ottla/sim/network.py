@@ -107,6 +107,7 @@ class SimNetwork:
         self._transports: list[SimTransport] = []
         self._holding: dict[Cable, None] = {}
         self._blocked: set[tuple[str, str]] = set()
+        self._delays: dict[tuple[str, str], float] = {}
         self._cuts: dict[tuple[str, str], int] = {}
         self._next_port: dict[str, int] = {}
         self._connections = 0
@@ -154,8 +155,20 @@ class SimNetwork:
         self._blocked.add((source, target))
         self.observe("", "net partition", f"{source} to {target}")
 
+    def reconnect(self, one: str, other: str) -> None:
+        """Ends a partition between two hosts, in both directions."""
+        self._blocked -= {(one, other), (other, one)}
+        self.observe("", "net reconnect", f"{one} and {other}")
+        self._release()
+
+    def delay(self, source: str, target: str, seconds: float) -> None:
+        """All that source sends to target takes that much longer; 0 ends it."""
+        self._delays[source, target] = seconds
+        self.observe("", "net delay", f"{source} to {target} {seconds:g}")
+
     def heal(self) -> None:
         self._blocked.clear()
+        self._delays.clear()
         self.observe("", "net heal", "")
         self._release()
 
@@ -171,6 +184,10 @@ class SimNetwork:
 
     def is_reachable(self, source: str, target: str) -> bool:
         return (source, target) not in self._blocked
+
+    def travel_s(self, source: str, target: str) -> float:
+        travels = self.random.uniform(self.weather.shortest_s, self.weather.longest_s)
+        return travels + self._delays.get((source, target), 0.0) if self._delays else travels
 
     def is_up(self, host: str) -> bool:
         return host in self._up
@@ -244,16 +261,18 @@ class _Call:
         self._give_up_at = network.loop.time() + network.weather.patience_s
         self._transport: SimTransport | None = None
         self.answered: asyncio.Future[SimTransport] = network.loop.create_future()
-        self._after_a_trip(self._arrive)
+        self._after_a_trip(self._arrive, caller.host, self._target)
 
     def hang_up(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
-    def _after_a_trip(self, step: Callable[[], None]) -> None:
-        weather = self._network.weather
-        travels = self._network.random.uniform(weather.shortest_s, weather.longest_s)
+    def _after_a_trip(self, step: Callable[[], None], source: str, target: str) -> None:
+        travels = self._network.travel_s(source, target)
         self._network.loop.call_later(travels, step, context=self._network.context)
+
+    def _on_the_way_back(self, step: Callable[[], None]) -> None:
+        self._after_a_trip(step, self._target, self._caller.host)
 
     def _arrive(self) -> None:
         network = self._network
@@ -262,14 +281,14 @@ class _Call:
         if not network.is_reachable(self._caller.host, self._target) or not network.is_up(self._target):
             self._repeat(self._arrive)
         elif (listener := network.listener(self._target, self._port)) is None:
-            self._after_a_trip(self._refused)
+            self._on_the_way_back(self._refused)
         elif listener.gate is not None and listener.gate.wait() > 0:
             self._repeat(self._arrive)
         elif listener.gate is not None and not listener.gate.accepted(network.address(self._caller.host, 0)[0]):
-            self._after_a_trip(self._refused)
+            self._on_the_way_back(self._refused)
         else:
             self._transport = network.establish(self._caller, listener, self._near_port)
-            self._after_a_trip(self._accepted)
+            self._on_the_way_back(self._accepted)
 
     def _accepted(self) -> None:
         if self.answered.done() or self._transport is None or not self._caller.alive:
@@ -280,7 +299,11 @@ class _Call:
             self._repeat(self._accepted)
 
     def _refused(self) -> None:
-        if not self.answered.done():
+        if self.answered.done():
+            return
+        if not self._network.is_reachable(self._target, self._caller.host):
+            self._repeat(self._arrive)
+        else:
             place = f"{self._target}:{self._port}"
             self._network.observe(self._caller.host, "net refused", place)
             error = ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED), place)

@@ -18,16 +18,13 @@ class TraceEvent(NamedTuple):
 class Trace:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._hash = sha256()
         self.events: list[TraceEvent] = []
 
     def note(self, host: str, event: str, details: str = "") -> None:
-        entry = TraceEvent(self._now(), host, event, details)
-        self.events.append(entry)
-        self._hash.update(f"{entry}\n".encode())
+        self.events.append(TraceEvent(self._now(), host, event, details))
 
     def hash(self) -> str:
-        return self._hash.hexdigest()
+        return sha256(str(self).encode()).hexdigest()
 
     def __str__(self) -> str:
         return "".join(f"{event}\n" for event in self.events)

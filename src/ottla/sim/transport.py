@@ -15,7 +15,7 @@ from typing import Any
 from zlib import crc32
 
 from ottla.env.ports import Buffer
-from ottla.sim.cable import Acknowledged, Cable, End, Ending, Field
+from ottla.sim.cable import Cable, End, Ending, Field
 from ottla.sim.incarnation import Incarnation
 
 Address = tuple[str, int]
@@ -142,7 +142,7 @@ class SimTransport(asyncio.Transport):
             size = random.randint(1, size)
         data = bytes(self._inbox[:size])
         del self._inbox[:size]
-        self.out.launch(Acknowledged(size))
+        self.out.acknowledge(size)
         self._field.observe(self.host, "net deliver", f"{self.name} {size} crc {crc32(data):08x}")
         if buffer is None:
             self._call("data_received", data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, cast
@@ -55,6 +55,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = f"{host}:{port}"
         self.client_id = client_id
         self.versions: dict[int, VersionRange] = {}
+        self.on_lost: Callable[[Connection, ConnectionFailed], None] | None = None
         self._transport: asyncio.Transport | None = None
         self._lost: ConnectionFailed | None = None
         self._pending: deque[_Pending] = deque()
@@ -100,6 +101,10 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
             await self._closed
 
+    def abort(self) -> None:
+        """Ends the connection at once, without waiting for it to be over."""
+        self._fail(f"connection to {self.peer} was given up")
+
     @property
     def is_closed(self) -> bool:
         return self._lost is not None
@@ -134,15 +139,16 @@ class Connection(asyncio.BufferedProtocol):
         await self._writable.wait()
         self._write(key, version, body)
 
-    async def negotiate(self) -> dict[int, VersionRange]:
+    async def negotiate(self, *, within: float = REQUEST_TIMEOUT_S) -> dict[int, VersionRange]:
         """Asks which versions the broker has (KIP-511: an older broker says so in version 0, and is asked again)."""
         from kio.schema.api_versions import v0, v4
 
         ask = v4.ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
-        body = await self.send_bytes(codec.API_VERSIONS, 4, (codec.encode_request(ask),))
+        body = await self.send_bytes(codec.API_VERSIONS, 4, (codec.encode_request(ask),), within=within)
         version = 4
         if int.from_bytes(body[:2], "big") == ErrorCode.unsupported_version.value:
-            body = await self.send_bytes(codec.API_VERSIONS, 0, (codec.encode_request(v0.ApiVersionsRequest()),))
+            oldest = codec.encode_request(v0.ApiVersionsRequest())
+            body = await self.send_bytes(codec.API_VERSIONS, 0, (oldest,), within=within)
             version = 0
         try:
             answer = codec.decode_response(codec.API_VERSIONS, version, body)
@@ -193,6 +199,8 @@ class Connection(asyncio.BufferedProtocol):
                 answer.set_exception(self._lost)
         if not self._closed.done():
             self._closed.set_result(None)
+        if self.on_lost is not None:
+            self.on_lost(self, self._lost)
 
     def pause_writing(self) -> None:
         self._writable.clear()

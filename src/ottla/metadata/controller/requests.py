@@ -150,6 +150,8 @@ class RegisterBroker(Request[int]):
     rack: str | None = None
     has_session: bool = False
     """Whether an earlier incarnation may still be alive, as far as heartbeats tell. Then only that one may register."""
+    previous_broker_epoch: int = -1
+    """That of an incarnation which stopped cleanly; -1 if the last one did not."""
 
 
 @dataclass(frozen=True, slots=True)

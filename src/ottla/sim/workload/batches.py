@@ -8,7 +8,7 @@ from random import Random
 from ottla.record.batch import Codec
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
-from ottla.sim.history import NO_IDENTITY, Identity
+from ottla.sim.journal import NO_IDENTITY, Identity
 from ottla.sim.log_files import PartitionId
 
 _SIZES = ((0, 40), (0, 40), (0, 400), (300, 1500))

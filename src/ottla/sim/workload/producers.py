@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ottla.model.errors import ErrorCode
-from ottla.sim.history import Identity
+from ottla.sim.journal import Identity
 from ottla.sim.log_files import PartitionId
 from ottla.sim.workload.batches import Batch, Values
 from ottla.sim.workload.client import INIT_PRODUCER_ID, PRODUCE, Client, KnownTopic, NoAnswer, SimConnection

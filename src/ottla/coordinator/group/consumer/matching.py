@@ -60,7 +60,10 @@ def is_quick(patterns: Sequence[str], names: int) -> bool:
 def _check_size(pattern: str) -> None:
     if len(_CLASS.findall(pattern)) > _MOST_CLASSES:
         raise ValueError(f"it names more than {_MOST_CLASSES} Unicode classes")
-    if sum(int(most[:9]) for most in _REPETITION.findall(pattern)) > _MOST_REPETITIONS:
+    counts = [int(most[:9]) for most in _REPETITION.findall(pattern)]
+    if max(counts, default=0) > _MOST_REPETITIONS:
+        raise ValueError(_WRONG["invalid repetition size"])
+    if sum(counts) > _MOST_REPETITIONS:
         raise ValueError(f"its repetitions count more than {_MOST_REPETITIONS}")
 
 
