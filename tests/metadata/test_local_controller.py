@@ -79,11 +79,11 @@ def test_an_empty_log_is_bootstrapped_in_a_transaction_as_kafka_does() -> None:
         controller = await node.start()
 
         assert node.records() == [
-            "BeginTransactionRecord", "FeatureLevelRecord", "FeatureLevelRecord", "EndTransactionRecord"
+            "BeginTransactionRecord", *["FeatureLevelRecord"] * 3, "EndTransactionRecord",
         ]  # fmt: skip
         assert [parse_header(batch).base_offset for batch in node.log.batches] == [0, 1]
-        assert controller.image.features == {"metadata.version": 30, "group.version": 1}
-        assert (controller.image.offset, controller.image.epoch) == (4, 1)
+        assert controller.image.features == {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
+        assert (controller.image.offset, controller.image.epoch) == (5, 1)
         assert len(node.published) == 1
 
     run(story)
@@ -99,7 +99,7 @@ def test_a_restart_does_not_bootstrap_again() -> None:
 
         second = await node.start(seed=2)
 
-        assert node.records().count("FeatureLevelRecord") == 2
+        assert node.records().count("FeatureLevelRecord") == 3
         assert second.image.topics == first.image.topics
         assert (second.image.epoch, second.image.offset) == (2, node.log.end_offset - 1)
         ((delta, image),) = node.published
@@ -345,7 +345,7 @@ def test_a_transaction_that_a_dead_leader_left_open_is_aborted() -> None:
         controller = await node.start()
 
         assert node.records()[2:4] == [AbortTransactionRecord.__name__, BeginTransactionRecord.__name__]
-        assert controller.image.features == {"metadata.version": 30, "group.version": 1}
+        assert controller.image.features == {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
 
     run(story)
 

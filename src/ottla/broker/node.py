@@ -34,6 +34,8 @@ from ottla.broker.replicas import Replicas
 from ottla.broker.stalled_commits import StalledCommits
 from ottla.broker.status import StatusListener
 from ottla.broker.telemetry.telemetry import Telemetry
+from ottla.broker.txn_coordinator import TxnCoordinator, transaction_topic
+from ottla.broker.txn_partitions import TxnPartitions
 from ottla.env.loop_lag import LoopLag
 from ottla.env.ports import Env, Listener
 from ottla.env.timers import TimerWheel
@@ -51,7 +53,7 @@ from ottla.metadata.local_controller import LocalController
 from ottla.model.config import BrokerConfig, LogConfig, log_config
 from ottla.model.errors import KafkaError, OttlaError
 from ottla.model.listeners import Endpoint as ListenerEndpoint
-from ottla.model.names import HISTORY_TOPIC, OFFSETS_TOPIC, TopicPartition
+from ottla.model.names import HISTORY_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC, TopicPartition
 from ottla.raft.metadata_log import MetadataLog
 from ottla.raft.node import RaftNode
 from ottla.replica.waiting import WaitingRoom
@@ -104,6 +106,8 @@ class Node:
     directories: Directories
     moves: Moves
     groups: GroupCoordinator
+    txns: TxnCoordinator
+    txn_partitions: TxnPartitions
     stalled_commits: StalledCommits
     raft: RaftNode
     _metadata_log: MetadataLog
@@ -162,6 +166,7 @@ class Node:
         await self.feed.subscribe(self.telemetry.publish)
         await self.feed.subscribe(self._look_for_registration)
         self.groups.start(self.image)
+        self.txns.start(self.image)
         await self.feed.subscribe(self.groups.publish)
         await self.directories.settle()
         if self.failed.done():
@@ -197,6 +202,7 @@ class Node:
         self.producer_ids = ProducerIds(self.controller, config.node_id, lambda: self.broker_epoch)
         internal = {
             OFFSETS_TOPIC: lambda: offsets_topic(self.config),
+            TRANSACTION_TOPIC: lambda: transaction_topic(self.config),
             HISTORY_TOPIC: lambda: history_topic(self.image, self.config),
         }
         self.auto_create = AutoCreate(self.controller, internal)
@@ -240,8 +246,11 @@ class Node:
         history = GroupHistory(self.env, self.timers, lambda: self.image, self.auto_create.start)
         self.env.metrics.add(history.collect)
         self.groups = GroupCoordinator(self.env, self.timers, self.dynamic_config, lambda: self.image, history)
+        self.txns = TxnCoordinator(self)
+        self.txn_partitions = TxnPartitions(self)
         self.logs.have_high_watermarks_moved = self.replicas.have_high_watermarks_moved
         self.replicas.watchers[OFFSETS_TOPIC] = self.groups.runtime.watch
+        self.replicas.watchers[TRANSACTION_TOPIC] = self.txns.runtime.watch
         self.replicas.watchers[HISTORY_TOPIC] = history.runtime.watch
         self.stalled_commits = StalledCommits(self.env, self.timers, self.groups, self.replicas)
         self.dynamic_config.on_change(self.replicas.reconfigure)
@@ -371,6 +380,8 @@ class Node:
             connection.give_up()
         await self.dispatcher.stop()
         await self.stalled_commits.stop()
+        await self.txn_partitions.stop()
+        await self.txns.stop()
         await self.groups.stop()
         await self.auto_create.stop()
         await self.replicas.stop()

@@ -43,7 +43,7 @@ def test_features_are_those_the_cluster_runs_with(address: str) -> None:
 
     finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     supported = {feature.name: (feature.min_version, feature.max_version) for feature in answer.supported_features}
-    assert finalized == {"metadata.version": 30, "group.version": 1}
+    assert finalized == {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
     assert supported["metadata.version"] == (7, 30)
     assert supported["group.version"] == (0, 1)
     assert answer.finalized_features_epoch > 0
