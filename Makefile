@@ -1,6 +1,7 @@
 # Everything starts from `python3` (3.11 or newer): the first target that needs it makes .venv and installs into it.
 #   make up        a broker on 127.0.0.1:9092 (make up ARGS="--port 9999 --data /tmp/x")
 #   make test      lint and the tests; test-long adds the slow ones; test-kafka those beside Apache Kafka (needs Java)
+#                  (make test WORKERS=0 ARGS="tests/log -x": one after the other, some of them)
 #   make bench     the benchmarks beside Apache Kafka (needs Java); bench-cluster those of three nodes
 #   make format    let ruff tidy the code; make lint only looks
 .DEFAULT_GOAL := help
@@ -13,6 +14,9 @@ RUN    := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 ARGS   ?=
+# More of them than a small machine has cores: most tests wait for a process or for a client's timer.
+WORKERS ?= 4
+SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -36,10 +40,10 @@ up: $(RUN)
 	@exec $(BIN)/ottla up $(ARGS)
 
 test: lint
-	@$(BIN)/python -m pytest -m 'not slow and not kafka' $(ARGS)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow and not kafka' $(ARGS)
 
 test-long: lint
-	@$(BIN)/python -m pytest -m 'not kafka' $(ARGS)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not kafka' $(ARGS)
 
 test-kafka: $(DEV)
 	@$(BIN)/python -m pytest -m kafka $(ARGS)

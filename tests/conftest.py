@@ -1,6 +1,14 @@
 """What all tests start from."""
 
+import os
+import re
 import signal
+
+from ottla.testing import apache_kafka
 
 # A shell starts what runs in its background without Ctrl-C, and so do its children: tests that press it need it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Nodes of workers that run side by side (pytest-xdist) do not take each other's ports.
+if worker := re.search(r"\d+", os.environ.get("PYTEST_XDIST_WORKER", "")):
+    apache_kafka.PORTS = range(20000 + int(worker[0]) % 8 * 1500, 20000 + (int(worker[0]) % 8 + 1) * 1500)

@@ -23,6 +23,7 @@ from tests.broker.apis.asking import (
     metadata,
     topic_to_create,
 )
+from tests.waiting import PATIENCE_S, until
 
 from ottla.model.errors import ErrorCode
 from ottla.record.builder import build_batch
@@ -30,12 +31,12 @@ from ottla.record.records import Record
 from ottla.testing.node import RunningNode, running_node
 from ottla.wire.client import ConnectionFailed
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=PATIENCE_S)
 _TCP_INFO_BACKLOG = struct.Struct("=28xI")  # of a socket that listens: tcpi_sacked
 
 
 def connection(node: RunningNode) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", node.port), timeout=10)
+    return socket.create_connection(("127.0.0.1", node.port), timeout=PATIENCE_S)
 
 
 def test_broker_rack_is_told_to_clients(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_segments_of_the_metadata_log(tmp_path: Path, settings: dict[str, int], 
 
 def test_metadata_log_segment_bytes_is_the_size_of_its_segments(tmp_path: Path) -> None:
     with running_node(tmp_path, metadata_log_segment_bytes=9 << 20) as node:
-        assert node.on_loop(lambda: node.node._metadata_log.log.config.segment_bytes) == 9 << 20
+        assert node.on_loop(lambda: node.node.quorum.log.log.config.segment_bytes) == 9 << 20
 
 
 def test_a_change_of_metadata_must_fit_into_a_batch(tmp_path: Path) -> None:
@@ -129,11 +130,11 @@ def test_producers_are_forgotten_at_the_next_look(tmp_path: Path, check_ms: int,
     with running_node(tmp_path, **settings) as node:
         create(node.address, topic_to_create("t"))
         assert produce(node.address, 0) is ErrorCode.none
-        deadline = time.monotonic() + (10 if is_forgotten else 0.3)
-        while (code := produce(node.address, 50)) is not ErrorCode.none and time.monotonic() < deadline:
-            time.sleep(0.02)
-
-    assert code is (ErrorCode.none if is_forgotten else ErrorCode.out_of_order_sequence_number)
+        if is_forgotten:
+            until(lambda: produce(node.address, 50) is ErrorCode.none)
+        else:
+            time.sleep(0.3)
+            assert produce(node.address, 50) is ErrorCode.out_of_order_sequence_number
 
 
 @pytest.mark.parametrize(("limit_ms", "code"), [
@@ -225,14 +226,14 @@ def test_queued_max_request_bytes_is_the_memory_for_requests(
     tmp_path: Path, settings: dict[str, int], expected: int
 ) -> None:
     with running_node(tmp_path, **settings) as node:
-        assert node.on_loop(lambda: node.node._connections.pool.budget) == expected
+        assert node.on_loop(lambda: node.node.listening.connections.pool.budget) == expected
 
 
 def sizes(node: RunningNode) -> tuple[int, int]:
     """Of the buffers of a connection's end at the node; the kernel doubles what it is asked for."""
 
     def ask_kernel() -> tuple[int, int]:
-        (accepted,) = node.node._connections.connections
+        (accepted,) = node.node.listening.connections.connections
         transport: Any = accepted._transport
         sock = transport.get_extra_info("socket")
         options = socket.SO_SNDBUF, socket.SO_RCVBUF
@@ -240,9 +241,7 @@ def sizes(node: RunningNode) -> tuple[int, int]:
         return sent, received
 
     with closing(connection(node)):
-        deadline = time.monotonic() + 10
-        while not node.on_loop(lambda: len(node.node._connections.connections)):
-            assert time.monotonic() < deadline
+        until(lambda: node.on_loop(lambda: len(node.node.listening.connections.connections)))
         return node.on_loop(ask_kernel)
 
 
@@ -259,7 +258,7 @@ def test_socket_listen_backlog_size_is_how_many_may_wait(
     tmp_path: Path, settings: dict[str, int], expected: int
 ) -> None:
     with running_node(tmp_path, **settings) as node:
-        (listener,) = node.node._listeners.values()
+        (listener,) = node.node.listening.listeners.values()
         server: Any = listener
         info = server._sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from tests.waiting import NEVER_MS, PATIENCE_S
 from tests.wire.listening import Listening
 
 from ottla.broker.controller_channel import ChannelSettings, ControllerChannel
@@ -55,7 +56,7 @@ def env() -> Env:
 
 
 def tell(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(story, 20))
+    asyncio.run(asyncio.wait_for(story, PATIENCE_S))
 
 
 def answer(request: Any, **values: Any) -> Any:
@@ -167,7 +168,7 @@ def test_it_is_tried_again_after_not_controller_and_after_a_lost_connection() ->
 
 def test_a_leader_that_hangs_is_left_when_another_is_known() -> None:
     async def story() -> None:
-        quorum = Quorum()
+        quorum = Quorum(settings=ChannelSettings("broker-1", heartbeat_ms=NEVER_MS, request_ms=NEVER_MS))
         hangs = Listening(lambda _: asyncio.get_running_loop().create_future(), OFFERS)
         lives = Listening(alive, OFFERS)
         await hangs.open()
@@ -175,10 +176,8 @@ def test_a_leader_that_hangs_is_left_when_another_is_known() -> None:
         quorum.led_by(hangs)
         asked = asyncio.ensure_future(quorum.channel.submit(HEARTBEAT))
         await asyncio.sleep(0.1)
-        began = asyncio.get_running_loop().time()
         quorum.led_by(lives)
         assert await asked == ALL_WELL
-        assert asyncio.get_running_loop().time() - began < 0.5
         await quorum.channel.stop()
         hangs.shut()
         lives.shut()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -18,11 +17,12 @@ from tests.broker.apis.asking import (
     create,
     topic_to_create,
 )
+from tests.waiting import until
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import RunningNode, running_node
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=60)
 
 
 @pytest.fixture
@@ -41,10 +41,10 @@ def cordon(node: RunningNode, value: str | None) -> None:
     set_config(node.address, BROKER, "1", cordoned_log_dirs=value)
     config = node.on_loop(lambda: node.node.config)
     expected = {each.id for each in node.node.logs.dirs if config.is_cordoned(each.path)}
-    deadline = time.monotonic() + 10
-    while node.on_loop(lambda: set(node.node.image.brokers[1].cordoned_directories or ())) != expected:
-        assert time.monotonic() < deadline, "the controller was not told"
-        time.sleep(0.01)
+    until(
+        lambda: node.on_loop(lambda: set(node.node.image.brokers[1].cordoned_directories or ())) == expected,
+        "the controller is told",
+    )
 
 
 def made(node: RunningNode, name: str, partitions: int = 1, **values: Any) -> ErrorCode:

@@ -31,7 +31,7 @@ def produce(address: str, topic: str, size: int) -> ErrorCode:
     batch = build_batch([Record(None, b"x" * size, int(time.time() * 1000))])
     topics = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
     answer = ask(
-        address, PRODUCE, 9, transactional_id=None, acks=-1, timeout=timedelta(seconds=5), topic_data=topics
+        address, PRODUCE, 9, transactional_id=None, acks=-1, timeout=timedelta(seconds=60), topic_data=topics
     )  # fmt: skip
     code: ErrorCode = answer.responses[0].partition_responses[0].error_code
     return code

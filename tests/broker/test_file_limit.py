@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from ottla.broker.file_limit import too_low, what_is_wrong_with
 from ottla.testing.node import running_node
@@ -63,4 +64,4 @@ main()
             pytest.fail("no word about it")
     finally:
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE_S)

@@ -12,7 +12,7 @@ from tests.broker.apis import asking
 from tests.broker.apis.asking import create, topic_to_create
 from tests.broker.apis.committing import commit, committed, fetch
 from tests.broker.apis.grouping import Member, await_coordinator, members
-from tests.interop.group_consumers import until
+from tests.waiting import until, until_on_loop
 
 from ottla.model.errors import ErrorCode
 from ottla.model.names import OFFSETS_TOPIC
@@ -92,7 +92,7 @@ def test_one_who_asks_where_it_is_not_is_told_so(node: RunningNode) -> None:
     assert heartbeat.error_code is ErrorCode.not_coordinator
     joined = asking.ask(
         node.address, asking.JOIN_GROUP, 9, group_id="group", session_timeout=timedelta(seconds=10),
-        rebalance_timeout=timedelta(seconds=10), member_id="", group_instance_id=None, protocol_type="consumer",
+        rebalance_timeout=timedelta(seconds=60), member_id="", group_instance_id=None, protocol_type="consumer",
         protocols=[{"name": "range", "metadata": b""}], reason=None,
     )  # fmt: skip
     assert joined.error_code is ErrorCode.not_coordinator
@@ -118,7 +118,7 @@ def test_members_go_on_after_it_has_moved(node: RunningNode) -> None:
         if joined[0].leader != leader.id:
             leader, follower = follower, leader
         waiting = asyncio.ensure_future(follower.sync(5))
-        await asyncio.sleep(0.05)
+        await until_on_loop(lambda: sum(node.node.dispatcher.stats[asking.SYNC_GROUP].versions), "it has asked")
         await asyncio.to_thread(in_both_at_once, node)
         assert (await waiting).error_code is ErrorCode.not_coordinator  # the assignment had not come yet
         for member in given:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
+from tests.broker.apis.committing import committed
 from tests.broker.watching import scrape
 from tests.cli.command import run_ottla
+from tests.waiting import PATIENCE_S, until
 
 from ottla.broker.stalled_commits import StalledCommits
 from ottla.model.names import HISTORY_TOPIC
@@ -31,7 +33,7 @@ def member(address: str, group: str, name: str, topic: str = "orders") -> Iterat
     from confluent_kafka import Consumer
 
     settings = {
-        "bootstrap.servers": address, "group.id": group, "client.id": name, "session.timeout.ms": 6000,
+        "bootstrap.servers": address, "group.id": group, "client.id": name, "session.timeout.ms": 45_000,
         "heartbeat.interval.ms": 200, "allow.auto.create.topics": True, "topic.metadata.refresh.interval.ms": 500,
         "auto.commit.interval.ms": 50, "auto.offset.reset": "earliest",
     }  # fmt: skip
@@ -63,13 +65,6 @@ def why(address: str, group: str) -> dict[str, Any]:
     assert asked.returncode == 0, asked.stderr
     told: dict[str, Any] = json.loads(asked.stdout)
     return told
-
-
-def until(holds: Callable[[], Any], what: str, within: float = 20.0) -> None:
-    deadline = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def settled(address: str, group: str, rebalances: int) -> dict[str, Any]:
@@ -219,7 +214,7 @@ def test_commits_that_stall_are_told(tmp_path: Path) -> None:
             }
         )  # fmt: skip
         stuck.subscribe(["orders"])
-        (first,) = stuck.consume(1, timeout=20)
+        (first,) = stuck.consume(1, timeout=PATIENCE_S)
         stuck.commit(message=first, asynchronous=False)
         until(lambda: "commits-stalled" in kinds(running.address), "it is told")
         (finding,) = (each for each in why(running.address, "g")["findings"] if each["kind"] == "commits-stalled")
@@ -232,14 +227,19 @@ def test_a_group_that_has_read_everything_is_not_stalled(tmp_path: Path) -> None
     with running_node(tmp_path, **SETTINGS) as running:
         make_topic(running.address)
         node = running.node
-        looks = StalledCommits(node.env, node.timers, node.groups, node.replicas, 50, 400)
-        running.on_loop(looks.start)
         with member(running.address, "g", "one"):
             settled(running.address, "g", 1)
             assert run_ottla("produce", "orders", "a", "b", "c", address=running.address).returncode == 0
-            time.sleep(2)
+            until(lambda: read_by(running, "g") == 3, "all is committed")
+            looks = StalledCommits(node.env, node.timers, node.groups, node.replicas, 50, 400)
+            running.on_loop(looks.start)
+            time.sleep(1)
             running.wait_for(looks.stop())
             assert "commits-stalled" not in kinds(running.address)
+
+
+def read_by(running: RunningNode, group: str) -> int:
+    return sum(offset for _, offset, *_ in committed(running.address, group).get("orders", []) if offset > 0)
 
 
 def kinds(address: str) -> set[str]:

@@ -19,7 +19,7 @@ PROTOCOLS = "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT"
 
 def is_open(port: int) -> bool:
     try:
-        with Raw(port, timeout=5) as raw:
+        with Raw(port) as raw:
             return raw.ask(API_VERSIONS, 0).error_code is ErrorCode.none
     except OSError:
         return False

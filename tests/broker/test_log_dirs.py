@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from errno import EMFILE, ENFILE, ENOMEM
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from tests.broker.apis.asking import PRODUCE, ask, create, metadata, topic_to_create
+from tests.waiting import PATIENCE_S, attempts
 
 from ottla.env.disk import PosixDisk, PosixFile
 from ottla.model.errors import ErrorCode, OttlaError
@@ -39,7 +39,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def produce(address: str, topic: str, partition: int, value: bytes) -> tuple[ErrorCode, int]:
     row = {"index": partition, "records": build_batch([Record(None, value, 1_700_000_000_000)])}
     topics = [{"name": topic, "partition_data": [row]}]
-    answer = ask(address, PRODUCE, 9, acks=-1, timeout=timedelta(seconds=5), transactional_id=None, topic_data=topics)
+    answer = ask(address, PRODUCE, 9, acks=-1, timeout=timedelta(seconds=60), transactional_id=None, topic_data=topics)
     told = answer.responses[0].partition_responses[0]
     return told.error_code, told.base_offset
 
@@ -58,20 +58,18 @@ def described(running: RunningNode, topic: str) -> dict[int, Any]:
 
 def until_offline(running: RunningNode, topic: str, partitions: list[int]) -> dict[int, Any]:
     """The controller hears of it a moment later."""
-    deadline = time.monotonic() + 10
-    while True:
+    for _ in attempts(topic):
         told = described(running, topic)
         if [number for number in told if told[number].leader_id < 0] == partitions:
             return told
-        assert time.monotonic() < deadline, told
-        time.sleep(0.02)
+    raise AssertionError
 
 
 def values(address: str, topic: str, partition: int, count: int) -> list[bytes]:
     settings = {"bootstrap.servers": address, "group.id": "g", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings | {"enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, partition, 0)])
-    messages = consumer.consume(count, timeout=10)
+    messages = consumer.consume(count, timeout=PATIENCE_S)
     consumer.close()
     return [message.value() or b"" for message in messages]
 

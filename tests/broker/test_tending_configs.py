@@ -32,7 +32,13 @@ def write(running: RunningNode, **configs: str) -> Path:
         batch = build_batch([Record(None, b"v" * 100, 1_000)])
         topics = [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]
         answer = ask(
-            running.address, PRODUCE, 9, acks=-1, timeout=timedelta(seconds=5), transactional_id=None, topic_data=topics
+            running.address,
+            PRODUCE,
+            9,
+            acks=-1,
+            timeout=timedelta(seconds=60),
+            transactional_id=None,
+            topic_data=topics,
         )
         assert answer.responses[0].partition_responses[0].error_code is ErrorCode.none
     return Path(running.on_loop(lambda: running.node.replicas.by_name["t", 0].log.folder))

@@ -9,6 +9,7 @@ from typing import Any
 
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from tests.waiting import PATIENCE_S
 
 from ottla.testing.node import RunningNode
 
@@ -45,7 +46,7 @@ def health(node: RunningNode, which: str) -> tuple[int, Any]:
 
 def get(node: RunningNode, path: str) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(f"http://{node.node.status.address}{path}", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://{node.node.status.address}{path}", timeout=PATIENCE_S) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()

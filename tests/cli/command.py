@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from itertools import count
 from typing import Final
+
+from ottla.testing.apache_kafka import free_port as unused_port
+
+__all__ = ["OTTLA", "Run", "new_topic_name", "run_ottla", "unused_port"]
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 OTTLA: Final = (sys.executable, "-m", "ottla.cli.main")
@@ -20,14 +23,8 @@ def run_ottla(*args: str, stdin: str = "", address: str | None = None) -> subpro
     if address is not None:
         env["OTTLA_BOOTSTRAP"] = address
     return subprocess.run(
-        [*OTTLA, *args], input=stdin, capture_output=True, text=True, timeout=60, env=env, check=False
+        [*OTTLA, *args], input=stdin, capture_output=True, text=True, timeout=120, env=env, check=False
     )
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 _numbers = count()

@@ -6,6 +6,7 @@ import os
 import subprocess
 
 from tests.cli.command import OTTLA
+from tests.waiting import PATIENCE_S
 
 
 def offered(*words: str, address: str = "127.0.0.1:1") -> list[str]:
@@ -15,6 +16,6 @@ def offered(*words: str, address: str = "127.0.0.1:1") -> list[str]:
         "COMP_CWORD": str(len(words)),
         "OTTLA_BOOTSTRAP": address,
     }
-    done = subprocess.run(OTTLA, env=env, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(OTTLA, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.stderr == ""
     return [line.partition(",")[2] for line in done.stdout.splitlines() if line]

@@ -11,13 +11,15 @@ from tests.cli.command import Run, run_ottla, unused_port
 
 from ottla.testing.apache_kafka import ApacheKafka, free_port
 
+QUICK_GROUPS = "group.initial.rebalance.delay.ms=100"
+
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a node that lives as long as the tests of this folder."""
     folder = tmp_path_factory.mktemp("node")
     port = unused_port()
-    started = run_ottla("up", "--port", str(port), "--data", str(folder), "--detach")
+    started = run_ottla("up", "--port", str(port), "--data", str(folder), "--detach", "--set", QUICK_GROUPS)
     assert started.returncode == 0, started.stderr + (folder / "ottla.log").read_text()
     yield f"127.0.0.1:{port}"
     stopped = run_ottla("down", "--data", str(folder))

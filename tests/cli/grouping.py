@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer
 from tests.cli.command import Run
+from tests.waiting import attempts
 
 
 def rows(run: Run, *args: str) -> Any:
@@ -47,7 +47,7 @@ def member(address: str, group: str, *topics: str, partitions: int, **properties
     own = {name.replace("_", "."): value for name, value in properties.items()}
     given: dict[str, Any] = {
         "bootstrap.servers": address, "group.id": group, "auto.offset.reset": "earliest",
-        "enable.auto.commit": False, "session.timeout.ms": 10_000, **own,
+        "enable.auto.commit": False, "session.timeout.ms": 45_000, **own,
     }  # fmt: skip
     consumer = Consumer({name: value for name, value in given.items() if value is not None})
     consumer.subscribe(list(topics))
@@ -59,8 +59,8 @@ def member(address: str, group: str, *topics: str, partitions: int, **properties
 
 
 def settle(consumers: list[Consumer], partitions: int) -> None:
-    deadline = time.monotonic() + 40
-    while sum(len(consumer.assignment()) for consumer in consumers) != partitions:
-        assert time.monotonic() < deadline
+    for _ in attempts(f"{partitions} partitions are assigned"):
+        if sum(len(consumer.assignment()) for consumer in consumers) == partitions:
+            break
         for consumer in consumers:
             consumer.poll(0.05)

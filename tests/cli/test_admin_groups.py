@@ -12,7 +12,7 @@ import pytest
 from ottla.cli.admin import groups
 from ottla.cli.admin.embedded import assigned_partitions, subscribed_topics
 from ottla.cli.admin.session import Session
-from ottla.cli.cluster import Address, Cluster
+from ottla.cli.cluster_options import Address, Cluster
 from ottla.coordinator.group.classic.embedded_protocol import write_assignment
 from ottla.model.errors import ErrorCode, OttlaError
 from ottla.model.names import TopicPartition

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 
 import pytest
 from tests.cli.command import OTTLA, Run, new_topic_name, run_ottla
 from tests.cli.grouping import make_topic, member, offsets, rows
+from tests.waiting import PATIENCE_S, attempts
 
 from ottla.testing.apache_kafka import ApacheKafka
 
@@ -82,7 +82,7 @@ def test_it_leaves_the_group_when_it_is_stopped(run: Run, address: str, topic: s
     assert all(process.stdout.readline() for _ in range(8))
     assert rows(run, "group", "describe", "--state", group)[0]["members"] == 1
     process.send_signal(by)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, err) == (0, "", "")
     assert rows(run, "group", "describe", "--state", group)[0]["members"] == 0  # it did not just vanish
     assert offsets(run, group) == {topic: {0: 5, 1: 3}}
@@ -109,7 +109,7 @@ def test_two_members_share_and_both_leave(run: Run, address: str, topic: str) ->
             break
     for process in processes:
         process.send_signal(signal.SIGINT)
-    ends = [process.communicate(timeout=30) for process in processes]
+    ends = [process.communicate(timeout=PATIENCE_S) for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     assert {number for out, _ in ends for number in out.split()} == {"0", "1"}
     assert offsets(run, group) == {topic: {0: 6, 1: 4}}
@@ -135,9 +135,9 @@ def test_who_gets_no_partition_ends_all_the_same(ottla: Run, node: str) -> None:
             [*OTTLA, "consume", topic, "-g", f"{topic}-group", "--from-beginning", "-e", "-b", node],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        deadline = time.monotonic() + 40
-        while process.poll() is None:
-            assert time.monotonic() < deadline
+        for _ in attempts("it ends"):
+            if process.poll() is not None:
+                break
             first.poll(0.1)
         out, err = process.communicate()
         # one of the two has the partition; who has it gets all of it, as nothing is committed

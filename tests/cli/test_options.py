@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from ottla.cli.cluster import Address, Addresses
+from ottla.cli.cluster_options import Address, Addresses
 from ottla.cli.config_names import plain_value
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import count

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.cli.command import unused_port
+
 from ottla.cli.pid_file import NAME, PidFile, running, stop
 from ottla.cli.ports import free_port, is_free
 
@@ -42,7 +44,7 @@ def test_stopping_waits_for_the_end_of_the_process(tmp_path: Path) -> None:
     """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        assert stop(tmp_path, 10)
+        assert stop(tmp_path, 60)
         assert (tmp_path / "ended").exists()
     assert running(tmp_path) is None
 
@@ -57,9 +59,9 @@ def test_a_file_left_by_a_killed_process_is_not_mistaken_for_a_node(tmp_path: Pa
 
 def test_a_taken_port_is_passed_over() -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
+        port = unused_port()
+        taken.bind(("127.0.0.1", port))
         taken.listen()
-        port = taken.getsockname()[1]
         assert not is_free("127.0.0.1", port)
         assert free_port("127.0.0.1", port) != port
     assert free_port("127.0.0.1", port) == port

@@ -2,11 +2,11 @@
 
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from tests.cli.command import OTTLA, Run, new_topic_name, run_ottla
+from tests.waiting import PATIENCE_S, attempts
 
 from ottla.testing.apache_kafka import ApacheKafka
 
@@ -124,7 +124,7 @@ def test_ctrl_c_ends_reading_without_a_word(ottla: Run, topic: str, node: str) -
     )  # fmt: skip
     assert process.stdout is not None and process.stdout.readline() == "x\n"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, err) == (0, "", "")
 
 
@@ -168,14 +168,12 @@ def test_reading_goes_on_where_a_group_is_and_commits_nothing(request: pytest.Fi
     run("topic", "create", "grouped")
     run("produce", "grouped", "a", "b", "c")
     consumer = Consumer({"bootstrap.servers": address, "group.id": "billing"})
-    deadline = time.monotonic() + 30
-    while True:  # until the coordinator is there
+    for _ in attempts("the coordinator is there"):
         try:
             consumer.commit(offsets=[TopicPartition("grouped", 0, 1)], asynchronous=False)
             break
         except KafkaException:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+            pass
     for _ in range(2):
         assert run("consume", "grouped", "-o", "stored", "-g", "billing", "-e") == "b\nc\n"
     consumer.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command import OTTLA, run_ottla, unused_port
+from tests.waiting import PATIENCE_S
 
 ID = "4L6g3nShT-eMCtK--X86sw"
 
@@ -69,7 +70,7 @@ def test_a_broker_runs_from_its_file_and_stops_at_a_signal(properties: Path) -> 
         assert "2 partitions" in created.stderr
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
 
 

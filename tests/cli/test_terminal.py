@@ -13,6 +13,7 @@ import time
 
 import pytest
 from tests.cli.command import OTTLA, Run, new_topic_name
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def at_terminal(node: str, *args: str, typed: str = "", after: str = "", term: s
     )  # fmt: skip
     os.close(theirs)
     shown = b""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if not select.select([ours], [], [], 1)[0]:
             if typed == CTRL_C and after.encode() in shown:  # a signal just before Python reads the line is not noticed
@@ -59,7 +60,7 @@ def at_terminal(node: str, *args: str, typed: str = "", after: str = "", term: s
     else:
         process.kill()  # it does not end
     os.close(ours)
-    return process.wait(10), re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
+    return process.wait(PATIENCE_S), re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
 
 
 def test_purging_is_asked_about(node: str, ottla: Run, topic: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.cli.command import OTTLA, run_ottla, unused_port
+from tests.waiting import PATIENCE_S, until
 
 
 class Foreground:
@@ -42,7 +43,7 @@ class Foreground:
 
     def interrupt(self, number: int = signal.SIGINT) -> tuple[int, str]:
         os.killpg(self.process.pid, number)
-        rest, _ = self.process.communicate(timeout=30)
+        rest, _ = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, rest
 
 
@@ -67,12 +68,10 @@ def test_ctrl_c_while_it_starts_is_an_orderly_end(data: Path, later_s: float) ->
         [*OTTLA, "up", "--port", str(unused_port()), "--data", str(data)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
-    deadline = time.monotonic() + 10
-    while not (data / "ottla.pid").exists() and time.monotonic() < deadline:
-        time.sleep(0.005)
+    until((data / "ottla.pid").exists)
     time.sleep(later_s)
     os.killpg(process.pid, signal.SIGINT)
-    told, _ = process.communicate(timeout=30)
+    told, _ = process.communicate(timeout=PATIENCE_S)
     assert "Aborted" not in told and "Traceback" not in told
     assert told.endswith(("Stopped before it had started.\n", "Stopped; the data stay.\n"))
     assert not (data / "ottla.pid").exists()
@@ -137,9 +136,7 @@ def test_data_and_cluster_id_are_kept_over_restarts_and_kills(data: Path) -> Non
     assert run_ottla("produce", "kept", "one", address=address).returncode == 0
     first_id = (data / "meta.properties").read_text()
     os.kill(int((data / "ottla.pid").read_text().split()[0]), signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while socket.socket().connect_ex(("127.0.0.1", port)) == 0 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) != 0)
 
     again = run_ottla(*start)
     assert again.returncode == 0, again.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command import OTTLA, run_ottla, unused_port
+from tests.waiting import PATIENCE_S
 
 
 def lines_of(log: Path) -> list[dict[str, object]]:
@@ -21,7 +22,7 @@ def test_a_node_in_the_background_writes_json_and_serves_its_health(data: Path) 
     up = ("up", "--port", str(port), "--data", str(data), "--detach")
     started = run_ottla(*up, "--log-format", "json", "--metrics-port", str(metrics_port))
     assert started.returncode == 0, started.stderr
-    with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/health/ready", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/health/ready", timeout=PATIENCE_S) as answer:
         assert json.load(answer)["state"] == "running"
     assert run_ottla("down", "--data", str(data)).returncode == 0
     told = lines_of(data / "ottla.log")

@@ -8,6 +8,7 @@ from types import TracebackType
 
 import psutil
 from tests.corpus.player import Ending, Player
+from tests.waiting import PATIENCE_S
 
 from ottla.testing.process import NodeProcess
 
@@ -34,7 +35,7 @@ class Watch:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(PATIENCE_S)
         self.grown = self._memory() - self._before
 
     def _memory(self) -> int:

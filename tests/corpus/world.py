@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from tests.corpus.scenarios.scenario import (
     stand_in,
 )
 from tests.interop.raw import LIST_OFFSETS, METADATA, PRODUCE, Raw, produce_values
+from tests.waiting import attempts, until
 
 # What a server is started with, with `_` for `.`: Apache Kafka and Ottla alike.
 SETTINGS: Final[dict[str, Any]] = {
@@ -70,10 +70,10 @@ def _fill_groups(raw: Raw) -> dict[bytes, bytes]:
     """Makes the groups; gives what stands for the member's id, and that id."""
     for group in (STABLE, FETCHED):
         _wait_for_coordinator(raw, 0, group)
-        deadline = time.monotonic() + 30
-        while raw.ask(DESCRIBE_GROUPS, 5, groups=[group], include_authorized_operations=False).groups[0].error_code:
-            assert time.monotonic() < deadline, f"the coordinator of {group} is not loaded"
-            time.sleep(0.05)
+        for _ in attempts(f"the coordinator of {group} is loaded"):
+            described = raw.ask(DESCRIBE_GROUPS, 5, groups=[group], include_authorized_operations=False)
+            if not described.groups[0].error_code:
+                break
     rows = [{"partition_index": 0, "committed_offset": 7, "committed_leader_epoch": 0, "committed_metadata": "so far"}]
     committed = raw.ask(
         OFFSET_COMMIT, 9, group_id=FETCHED, generation_id_or_member_epoch=-1, member_id="", group_instance_id=None,
@@ -96,19 +96,19 @@ def _fill_groups(raw: Raw) -> dict[bytes, bytes]:
 def wait_for_coordinators(port: int) -> None:
     """Apache Kafka makes their topics when somebody first asks, and answers otherwise until they are there."""
     with Raw(port) as raw:
-        deadline = time.monotonic() + 30
-        while raw.ask(INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout=SOON).error_code:
-            assert time.monotonic() < deadline, "no producer ids"
-            time.sleep(0.1)
+        until(
+            lambda: not raw.ask(INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout=SOON).error_code,
+            "there are producer ids",
+        )
         for kind, key in ((0, "group"), (1, "t"), (2, "group:AAAAAAAAAAAAAAAAAAAAAA:0")):
             _wait_for_coordinator(raw, kind, key)
 
 
 def _wait_for_coordinator(raw: Raw, kind: int, key: str) -> None:
-    deadline = time.monotonic() + 30
-    while raw.ask(FIND_COORDINATOR, 6, key_type=kind, coordinator_keys=[key]).coordinators[0].error_code:
-        assert time.monotonic() < deadline, f"no coordinator for keys of type {kind}"
-        time.sleep(0.1)
+    until(
+        lambda: not raw.ask(FIND_COORDINATOR, 6, key_type=kind, coordinator_keys=[key]).coordinators[0].error_code,
+        f"a coordinator for keys of type {kind}",
+    )
 
 
 def _topic(fixture: Fixture) -> dict[str, Any]:
@@ -122,14 +122,12 @@ def _wait_until_served(raw: Raw, fixture: Fixture) -> None:
     """Kafka answers CreateTopics before the broker has the partitions."""
     rows = [{"partition_index": at, "current_leader_epoch": -1, "timestamp": -1} for at in range(fixture.partitions)]
     topics = [{"name": fixture.name, "partitions": rows}]
-    deadline = time.monotonic() + 30
-    while True:
+    for _ in attempts(f"{fixture.name} is served"):
         (answer,) = raw.ask(
             LIST_OFFSETS, 9, replica_id=-1, isolation_level=0, topics=topics, timeout=timedelta(0)
         ).topics
         if not any(row.error_code for row in answer.partitions):
             return
-        assert time.monotonic() < deadline, f"{fixture.name} is not served"
 
 
 def _ids(raw: Raw, wanted: list[Fixture]) -> dict[bytes, bytes]:

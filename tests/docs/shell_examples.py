@@ -8,8 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import psutil
+from tests.waiting import attempts
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 RUN: Final = ("ottla", "printf")
@@ -91,14 +95,12 @@ class Reader:
                 cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=file,
                 stderr=subprocess.STDOUT, preexec_fn=_heeds_ctrl_c,
             )  # fmt: skip
-        deadline = time.monotonic() + (_WITHIN_S if sign else 2)
-        while (
-            time.monotonic() < deadline
-            and process.poll() is None
-            and not (sign and sign in out.read_text(errors="replace"))
-        ):
-            time.sleep(0.05)
+        for _ in attempts(f"{command} has begun", within_s=_WITHIN_S):
+            has_begun = sign in out.read_text(errors="replace") if sign else _is_connected(process.pid)
+            if has_begun or process.poll() is not None:
+                break
         if process.poll() is None:
+            time.sleep(0 if sign else 0.3)
             process.send_signal(signal.SIGINT)
         code = process.wait(_WITHIN_S)
         printed = out.read_text(errors="replace")
@@ -108,6 +110,14 @@ class Reader:
     def stop_what_is_left(self) -> None:
         for file in self.folder.rglob("ottla.pid"):
             self.run(f"ottla down --data '{file.parent}'")
+
+
+def _is_connected(pid: int) -> bool:
+    """Whether it, or one of those in its pipe, talks to a node by now."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        return any(each.net_connections("tcp4") for each in (process, *process.children(recursive=True)))
+    return False
 
 
 def _heeds_ctrl_c() -> None:

@@ -131,6 +131,26 @@ TESTED = {
     "broker/test_configs_at_work.py::test_metadata_log_segment_bytes_is_the_size_of_its_segments": (
         "metadata.log.segment.bytes",
     ),
+    "broker/test_metadata_snapshots.py::test_every_node_takes_them_and_trims_its_log": (
+        "metadata.log.max.record.bytes.between.snapshots", "metadata.max.retention.bytes",
+        "internal.metadata.delete.delay.millis",
+    ),
+    "broker/test_metadata_snapshots.py::test_after_a_while_one_is_taken_of_little": (
+        "metadata.log.max.snapshot.interval.ms",
+    ),
+    "raft/test_quorum_config.py::test_without_bootstrap_servers_the_other_voters_are_asked": (
+        "controller.quorum.bootstrap.servers",
+    ),
+    "broker/test_metadata_snapshots.py::test_old_ones_go_by_their_age_too": ("metadata.max.retention.ms",),
+    "raft/test_quorum_config.py::test_every_setting_of_the_quorum_comes_from_its_config": (
+        "controller.quorum.election.timeout.ms", "controller.quorum.fetch.timeout.ms",
+        "controller.quorum.election.backoff.max.ms", "controller.quorum.request.timeout.ms",
+        "controller.quorum.retry.backoff.ms", "controller.quorum.fetch.max.bytes",
+        "controller.quorum.fetch.snapshot.max.bytes", "controller.quorum.auto.join.enable",
+    ),
+    "broker/test_quorum_of_nodes.py::test_a_broker_that_finds_no_quorum_gives_up_and_says_what_to_look_at": (
+        "initial.broker.registration.timeout.ms", "controller.quorum.voters",
+    ),
     "broker/test_configs_at_work.py::test_a_change_of_metadata_must_fit_into_a_batch": (
         "internal.metadata.max.batch.size.in.bytes",
     ),

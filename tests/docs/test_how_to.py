@@ -48,7 +48,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     """With a node on `ottla-data`, as after `ottla up`."""
     port = unused_port()
     reader = Reader(tmp_path, f"127.0.0.1:{port}")
-    reader.run(f"ottla up --detach --port {port}")
+    reader.run(f"ottla up --detach --port {port} --set group.initial.rebalance.delay.ms=100")
     yield reader
     reader.stop_what_is_left()
 

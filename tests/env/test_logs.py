@@ -153,6 +153,6 @@ def test_setting_up_again_replaces_the_old_one() -> None:
     ],
 )
 def test_looking_for_secrets_takes_no_longer_for_being_fooled(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     logs.without_secrets(text)
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 5

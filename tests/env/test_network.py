@@ -9,6 +9,7 @@ import os
 import socket
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from ottla.env import network
 from ottla.env.network import TcpNetwork
@@ -47,7 +48,7 @@ def test_a_process_without_descriptors_waits_says_so_and_goes_on(
         listener._sockets = [Full(each) for each in listener._sockets]  # type: ignore[misc]
         await listener.serve()
         with socket.create_connection(("127.0.0.1", listener.port)):
-            await asyncio.wait_for(made.wait(), 10)
+            await asyncio.wait_for(made.wait(), PATIENCE_S)
         listener.close()
 
     with caplog.at_level(logging.ERROR):
@@ -79,3 +80,17 @@ def test_a_port_that_is_taken_is_refused() -> None:
         first.close()
 
     asyncio.run(story())
+
+
+def test_it_does_not_accept_before_it_serves(caplog: pytest.LogCaptureFixture) -> None:
+    """Room on another listener of the node wakes this one too."""
+
+    async def story() -> None:
+        listener = await TcpNetwork().listen(asyncio.Protocol, "127.0.0.1", 0)
+        listener.resume()
+        await asyncio.sleep(0.05)
+        listener.close()
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(story())
+    assert not caplog.records

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any, Final
 
 import psutil
 import pytest
 from tests.interop.conftest import create_topic
+from tests.waiting import PATIENCE_S, until
 
 from ottla.testing.process import NodeProcess, running_process
 
@@ -34,23 +34,19 @@ class Bystander:
         create_topic(self._address, self.TOPIC, 1)
         for thread in self._threads:
             thread.start()
-        deadline = time.monotonic() + 10
-        while self.read < 5:
-            assert time.monotonic() < deadline and not self.errors, self.errors
-            time.sleep(0.02)
+        until(lambda: self.read >= 5 or self.errors, "the bystander is served")
+        assert not self.errors, self.errors
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(15)
+            thread.join(PATIENCE_S)
 
     def check(self) -> None:
         """Still served after all that has happened."""
-        before, deadline = self.read, time.monotonic() + 10
-        while self.read < before + 3 and not self.errors:
-            assert time.monotonic() < deadline, "the bystander is not served any more"
-            time.sleep(0.02)
+        before = self.read
+        until(lambda: self.read >= before + 3 or self.errors, "the bystander is still served")
         assert not self.errors, self.errors[:5]
 
     def _note(self, error: Any) -> None:
@@ -75,7 +71,7 @@ class Bystander:
         while not self._stop.wait(0.005):
             producer.produce(self.TOPIC, b"x" * 200, on_delivery=delivered)
             producer.poll(0)
-        producer.flush(10)
+        producer.flush(PATIENCE_S)
 
     def _read(self) -> None:
         from confluent_kafka import Consumer, TopicPartition
@@ -119,10 +115,10 @@ def bystander(node: NodeProcess, _company: Bystander) -> Iterator[Bystander]:
     log = node.log(since=begun_at)
     assert "Traceback" not in log, log[-5000:]
     assert " ERROR " not in log, log[-5000:]
-    deadline = time.monotonic() + 10
-    while process.num_fds() > descriptors + 20:  # logs of new topics, pipes to the process that checks records
-        assert time.monotonic() < deadline, f"{descriptors} descriptors before, {process.num_fds()} after"
-        time.sleep(0.05)
+    until(
+        lambda: process.num_fds() <= descriptors + 20,
+        lambda: f"{descriptors} descriptors before, {process.num_fds()} after",
+    )  # logs of new topics, pipes to the process that checks records
 
 
 def memory(node: NodeProcess) -> int:
@@ -146,7 +142,7 @@ class Peak:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(5)
+        self._thread.join(PATIENCE_S)
 
     def _watch(self) -> None:
         while not self._stop.wait(0.02):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from pathlib import Path
 
 from tests.broker.apis.asking import create, topic_to_create
 from tests.interop.raw import FETCH, PRODUCE, Raw, fetch_values, frame
+from tests.waiting import NEVER_MS, until
 
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
@@ -22,8 +22,7 @@ def test_two_clients_that_wait_for_each_other(tmp_path: Path) -> None:
             create(node.address, topic_to_create(topic))
         with Raw(node.port) as one, Raw(node.port) as other:
             other.send(b"".join(_fetch("ping", n) + _produce("pong") for n in range(LENGTH)))
-            while not node.on_loop(lambda: len(node.node.waiting)):
-                time.sleep(0.01)
+            until(lambda: node.on_loop(lambda: len(node.node.waiting)))
             one.send(b"".join(_produce("ping") + _fetch("pong", n) for n in range(LENGTH)))
             for raw in (one, other):
                 for _ in range(2 * LENGTH):
@@ -35,8 +34,8 @@ def test_two_clients_that_wait_for_each_other(tmp_path: Path) -> None:
 def _produce(topic: str) -> bytes:
     batch = build_batch([Record(None, b"v", 1_700_000_000_000)])
     topics = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
-    return frame(PRODUCE, 9, acks=1, timeout=timedelta(seconds=20), transactional_id=None, topic_data=topics)
+    return frame(PRODUCE, 9, acks=1, timeout=timedelta(seconds=60), transactional_id=None, topic_data=topics)
 
 
 def _fetch(topic: str, offset: int) -> bytes:
-    return frame(FETCH, 4, **fetch_values({(topic, 0): offset}, max_wait_ms=20_000))
+    return frame(FETCH, 4, **fetch_values({(topic, 0): offset}, max_wait_ms=NEVER_MS))

@@ -10,6 +10,7 @@ import psutil
 import pytest
 from tests.hostile.conftest import MB, Bystander, memory
 from tests.interop.raw import API_VERSIONS, FETCH, METADATA, Raw, fetch_values, frame
+from tests.waiting import until
 
 from ottla.testing.process import NodeProcess
 
@@ -45,9 +46,7 @@ def lines(node: NodeProcess, since: int) -> list[str]:
 
 
 def until_logged(node: NodeProcess, since: int, count: int) -> list[str]:
-    deadline = time.monotonic() + 5
-    while len(lines(node, since)) < count and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(lines(node, since)) >= count)
     return lines(node, since)
 
 
@@ -119,10 +118,7 @@ def test_connections_that_say_nothing_and_vanish_leave_nothing(node: NodeProcess
     come_and_go(lambda raw: raw.send(b"\x00\x00"))
     come_and_go(lambda raw: raw.send(b"\x00\x01\x00\x00" + b"half of a request"))
     come_and_go(lambda raw: raw.send(frame(METADATA, 9, topics=None, **NO_EXTRAS)))  # and the answer is not read
-    deadline = time.monotonic() + 10
-    while process.num_fds() > before + 3:
-        assert time.monotonic() < deadline, f"{before} descriptors before, {process.num_fds()} after"
-        time.sleep(0.05)
+    until(lambda: process.num_fds() <= before + 3, lambda: f"{before} descriptors before, {process.num_fds()} after")
 
 
 NO_EXTRAS = {

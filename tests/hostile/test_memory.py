@@ -11,6 +11,7 @@ import pytest
 from tests.hostile.conftest import MB, Bystander, Peak
 from tests.interop.conftest import create_topic
 from tests.interop.raw import FETCH, METADATA, PRODUCE, Raw, fetch_values, frame, framed, produce_values
+from tests.waiting import PATIENCE_S
 
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
@@ -39,7 +40,7 @@ def flood(node: NodeProcess, data: bytes, connections: int, times: int) -> Itera
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE_S)
         yield raws
 
 
@@ -58,7 +59,7 @@ def test_readers_that_do_not_read_cost_a_little_each(node: NodeProcess, bystande
                 writer.send(request)
                 writer.receive_frame()
         # then one that begins to read gets its answer whole
-        raws[0].socket.settimeout(20)
+        raws[0].socket.settimeout(PATIENCE_S)
         assert len(raws[0].receive_frame()) > 36_000_000
     assert peak.grown < 20 * MB + SLACK, f"{peak.grown / MB:.0f} MB more than before"
 

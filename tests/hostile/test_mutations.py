@@ -66,7 +66,7 @@ def mutations(body: bytes, dice: random.Random, times: int) -> Iterator[bytes]:
 
 def harass(node: NodeProcess, bodies: Iterator[bytes], api: Api, version: int) -> None:
     for body in bodies:
-        with Raw(node.port, timeout=10) as raw:
+        with Raw(node.port) as raw:
             raw.send(framed(api.key, version, body))
             raw.socket.shutdown(1)
             assert raw.is_closed_by_node(), f"{api.name} version {version} kept the node busy: {body.hex()}"
@@ -114,7 +114,7 @@ def test_names_of_negative_length_do_not_send_the_reader_in_circles(node: NodePr
     empty_topic = b"\x00\x00" + b"\x00\x00\x00\x00"
     body = acks_timeout + b"\x7f\xff\xff\xff" + empty_topic + b"\xff\xfa" + bytes(40)
     for version in range(3, 9):
-        with Raw(node.port, timeout=5) as raw:
+        with Raw(node.port) as raw:
             raw.send(framed(PRODUCE, version, body))
             assert raw.is_closed_by_node()
 
@@ -139,7 +139,7 @@ def test_partitions_beyond_counting_are_refused(node: NodeProcess, bystander: By
         return given | {"assignments": [], "configs": []}
 
     values: dict[str, Any] = {"timeout": timedelta(seconds=5), "validate_only": False}
-    with Raw(node.port, timeout=5) as raw:
+    with Raw(node.port) as raw:
         for topics in (
             [topic("huge", 2**31 - 1)],
             [topic("negative", -(2**31)), topic("huge", 2**31 - 1)],
@@ -157,7 +157,7 @@ def test_a_produce_request_of_nothing_but_empty_partitions_is_refused_at_once(
     legacy = b"\xff\xff\xff\xff\x00\x00\x10\x00" + many.to_bytes(4, "big") + b"\x00\x01a\x00\x00\x00\x00" * many
     rows = b"\x00\xff\xff\x00\x00\x10\x00" + b"\x02" + b"\x02a" + uvarint(many + 1) + bytes(6) * many + b"\x00\x00"
     for version, body in ((8, legacy), (9, rows)):
-        with Raw(node.port, timeout=10) as raw:
+        with Raw(node.port) as raw:
             raw.send(framed(PRODUCE, version, body))
             assert raw.is_closed_by_node()
     assert bystander.slowest_s < 0.5
@@ -167,7 +167,7 @@ def test_one_resource_described_again_and_again_is_not_answered_again_and_again(
     node: NodeProcess, bystander: Bystander, victim: UUID
 ) -> None:
     resource = {"resource_type": 2, "resource_name": VICTIM, "configuration_keys": None}
-    with Raw(node.port, timeout=20) as raw:
+    with Raw(node.port) as raw:
         answer = raw.ask(32, 4, resources=[resource] * 20_000, include_synonyms=True, include_documentation=True)
     assert len(answer.results) == 1
 
@@ -177,7 +177,7 @@ def test_a_question_of_many_megabytes_is_not_read(node: NodeProcess, bystander: 
     bystander.slowest_s = 0.0
     many = 1_000_000
     names = b"".join(b"\x08%07d\x00" % number for number in range(many))
-    with Raw(node.port, timeout=20) as raw:
+    with Raw(node.port) as raw:
         raw.send(framed(METADATA, 9, uvarint(many + 1) + names + bytes(4)))
         assert raw.is_closed_by_node()
     assert bystander.slowest_s < 2

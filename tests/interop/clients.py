@@ -9,7 +9,9 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
 
-WITHIN_S: Final = 20.0
+from tests.waiting import PATIENCE_S
+
+WITHIN_S: Final = PATIENCE_S
 
 
 class Sent(NamedTuple):

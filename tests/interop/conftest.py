@@ -16,7 +16,7 @@ NewTopic = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with running_process(tmp_path_factory.mktemp("interop")) as node:
+    with running_process(tmp_path_factory.mktemp("interop"), group_initial_rebalance_delay_ms=100) as node:
         yield node
         assert "Traceback" not in node.log(), node.log()[-4000:]
 
@@ -52,8 +52,3 @@ def delete_topic(address: str, name: str) -> None:
 
     admin = AdminClient({"bootstrap.servers": address})
     admin.delete_topics([name], operation_timeout=WITHIN_S)[name].result(WITHIN_S)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:kafka")
-    config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:importlib")

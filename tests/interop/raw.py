@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from datetime import timedelta
 from itertools import count
 from typing import Any
+
+from tests.waiting import PATIENCE_S
 
 from ottla.wire import codec
 from ottla.wire.build import build, request_type
@@ -27,7 +30,7 @@ def framed(api: int, version: int, body: bytes, client_id: str = "raw") -> bytes
 class Raw:
     """Blocking; `with Raw(node.port) as raw`."""
 
-    def __init__(self, port: int, timeout: float = 20.0, receive_buffer: int | None = None) -> None:
+    def __init__(self, port: int, timeout: float = PATIENCE_S, receive_buffer: int | None = None) -> None:
         self.socket = socket.socket()
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -58,8 +61,15 @@ class Raw:
     def ask(self, api: int, version: int, **values: Any) -> Any:
         """The answer as kio's entity."""
         self.send(frame(api, version, **values))
+        return self.receive_answer(api, version)
+
+    def receive_answer(self, api: int, version: int) -> Any:
         answer = self.receive_frame()
         return codec.decode_response(api, version, answer[codec.response_body_position(api, version, answer) :])
+
+    def has_something(self) -> bool:
+        """Whether something has come that was not read yet."""
+        return bool(select.select([self.socket], [], [], 0)[0])
 
     def is_closed_by_node(self) -> bool:
         """Waits for the end of the connection; what the node still sends is thrown away."""

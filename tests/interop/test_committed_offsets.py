@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from tests.interop.clients import WITHIN_S
 from tests.interop.conftest import NewTopic, create_topic
+from tests.waiting import attempts
 
 from ottla.testing.process import NodeProcess, running_process
 
@@ -85,10 +85,11 @@ def read_all(address: str, group: str, topic: str, wanted: int, **more: Any) -> 
     given = {"bootstrap.servers": address, "group.id": group, "auto.offset.reset": "earliest", "log_level": 2}
     consumer = Consumer({**given, "enable.auto.commit": False, **more})
     values: list[bytes] = []
-    deadline = time.monotonic() + WITHIN_S
     try:
         consumer.subscribe([topic])
-        while len(values) < wanted and time.monotonic() < deadline:
+        for _ in attempts(lambda: values):
+            if len(values) == wanted:
+                break
             for message in consumer.consume(wanted - len(values), timeout=0.2):
                 assert message.error() is None, message.error()
                 values.append(message.value() or b"")

@@ -9,17 +9,18 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
+from tests.broker.apis.altering import GROUP, set_config
 from tests.broker.apis.committing import committed
 from tests.broker.apis.consuming import Place
 from tests.interop.clients import Confluent, Sent
 from tests.interop.conftest import create_topic
-from tests.interop.group_consumers import ConsumerProtocolMember, GroupConsumer, until
+from tests.interop.group_consumers import SHORT_SESSION_MS, ConsumerProtocolMember, GroupConsumer
 from tests.interop.test_groups import share
+from tests.waiting import PATIENCE_S, until
 
 from ottla.testing.process import NodeProcess, running_process
 
 PARTITIONS = 6
-SESSION_MS = 2000
 _numbers = count()
 
 
@@ -27,8 +28,8 @@ _numbers = count()
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     with running_process(
         tmp_path_factory.mktemp("groups"), offsets_topic_num_partitions=4, group_consumer_heartbeat_interval_ms=200,
-        group_consumer_min_heartbeat_interval_ms=100, group_consumer_session_timeout_ms=SESSION_MS,
-        group_consumer_min_session_timeout_ms=1000, group_consumer_assignment_interval_ms=100,
+        group_consumer_min_heartbeat_interval_ms=100, group_consumer_min_session_timeout_ms=1000,
+        group_consumer_assignment_interval_ms=100,
     ) as node:  # fmt: skip
         yield node
         assert "Traceback" not in node.log(), node.log()[-4000:]
@@ -71,7 +72,8 @@ def test_members_share_come_and_go(node: NodeProcess, topic: str, assignor: str)
 
 CRASHING = """
 import sys
-from tests.interop.group_consumers import ConsumerProtocolMember, until
+from tests.interop.group_consumers import ConsumerProtocolMember
+from tests.waiting import until
 member = ConsumerProtocolMember(*sys.argv[1:])
 until(lambda: len(member.assigned) == 3, "has its part")
 print("ready", flush=True)
@@ -81,6 +83,7 @@ member._thread.join()
 
 def test_a_killed_member_is_missed_and_replaced(node: NodeProcess, topic: str) -> None:
     group = f"{topic}-killed"
+    set_config(node.address, GROUP, group, consumer_session_timeout_ms=str(SHORT_SESSION_MS))
     stays = member(node, topic, group)
     command = [sys.executable, "-c", CRASHING, node.address, topic, group, "uniform"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as crashing:
@@ -88,7 +91,7 @@ def test_a_killed_member_is_missed_and_replaced(node: NodeProcess, topic: str) -
         until(lambda: len(stays.assigned) == 3, "both have their part")
         crashing.send_signal(signal.SIGKILL)
         crashing.wait()
-    until(lambda: len(stays.assigned) == PARTITIONS, "who stays has all", within=10 * SESSION_MS / 1000)
+    until(lambda: len(stays.assigned) == PARTITIONS, "who stays has all")
     stays.close()
 
 
@@ -131,7 +134,7 @@ def test_a_topic_that_grows_is_read_to_the_last_partition(node: NodeProcess, top
     until(lambda: len(reader.assigned) == PARTITIONS, "it has all")
     client = admin.AdminClient({"bootstrap.servers": node.address})
     wanted = admin.NewPartitions(topic, PARTITIONS + 2)  # type: ignore[attr-defined]
-    client.create_partitions([wanted])[topic].result(20)
+    client.create_partitions([wanted])[topic].result(PATIENCE_S)
 
     until(lambda: len(reader.assigned) == PARTITIONS + 2, "it has the new ones too")
     reader.close()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.interop.clients import WITHIN_S, Confluent, Sent
+from tests.interop.clients import Confluent, Sent
 from tests.interop.conftest import NewTopic, create_topic
 from tests.interop.raw import FETCH, Raw, fetch_values
+from tests.waiting import attempts
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.process import NodeProcess, running_process
@@ -145,8 +145,8 @@ def kafka_python_consumer(node: NodeProcess, topic: str, partitions: list[int]) 
 
 
 def poll_until(consumer: Any, seen: list[int], done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not done():
-        assert time.monotonic() < deadline, f"seen so far: {seen}"
+    for _ in attempts(lambda: f"seen so far: {seen}"):
+        if done():
+            break
         for messages in consumer.poll(100).values():
             seen.extend(message.partition for message in messages)

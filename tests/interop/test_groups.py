@@ -12,18 +12,19 @@ from typing import Any
 
 import pytest
 from tests.broker.apis import asking
+from tests.broker.apis.altering import GROUP, set_config
 from tests.interop.clients import Confluent, Sent
 from tests.interop.conftest import create_topic
 from tests.interop.group_consumers import (
     MEMBERS,
-    SESSION_MS,
+    SHORT_SESSION_MS,
     AiokafkaMember,
     ConfluentMember,
     ConsumerProtocolMember,
     GroupConsumer,
     KafkaPythonMember,
-    until,
 )
+from tests.waiting import until
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.process import NodeProcess, running_process
@@ -41,10 +42,9 @@ _numbers = count()
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     with running_process(
-        tmp_path_factory.mktemp("groups"), group_initial_rebalance_delay_ms=200, group_min_session_timeout_ms=500,
+        tmp_path_factory.mktemp("groups"), group_initial_rebalance_delay_ms=100, group_min_session_timeout_ms=500,
         offsets_topic_num_partitions=4, group_consumer_min_session_timeout_ms=500,
-        group_consumer_session_timeout_ms=SESSION_MS, group_consumer_min_heartbeat_interval_ms=100,
-        group_consumer_heartbeat_interval_ms=200,
+        group_consumer_min_heartbeat_interval_ms=100, group_consumer_heartbeat_interval_ms=200,
     ) as node:  # fmt: skip
         yield node
         assert "Traceback" not in node.log(), node.log()[-4000:]
@@ -68,7 +68,7 @@ def share(members: list[GroupConsumer]) -> None:
             [len(member.assigned) for member in members] == [each] * len(members)
             and frozenset().union(*[member.assigned for member in members]) == frozenset(range(PARTITIONS))
         ),
-        f"{[member.assigned for member in members]}",
+        lambda: [member.assigned for member in members],
     )
 
 
@@ -145,8 +145,9 @@ def test_members_of_both_protocols_in_one_group(node: NodeProcess, topic: str) -
 
 MEMBER = """
 import sys
-from tests.interop.group_consumers import ALL_MEMBERS, until
-member = ALL_MEMBERS[sys.argv[1]](*sys.argv[2:])
+from tests.interop.group_consumers import ALL_MEMBERS
+from tests.waiting import until
+member = ALL_MEMBERS[sys.argv[1]](*sys.argv[2:6], session_ms=int(sys.argv[6]))
 until(lambda: len(member.assigned) == 3, "has its part")
 print("ready", flush=True)
 member._thread.join()
@@ -161,8 +162,9 @@ ONE_OF_EACH = [
 
 @contextmanager
 def another(node: NodeProcess, topic: str, group: str, kind: Any, assignor: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A member in a process of its own, which has half of the partitions."""
-    command = [sys.executable, "-c", MEMBER, kind.name, node.address, topic, group, assignor]
+    """A member in a process of its own, which has half of the partitions, and is missed soon."""
+    set_config(node.address, GROUP, group, consumer_session_timeout_ms=str(SHORT_SESSION_MS))
+    command = [sys.executable, "-c", MEMBER, kind.name, node.address, topic, group, assignor, str(SHORT_SESSION_MS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None and process.stdout.readline() == b"ready\n"
@@ -177,11 +179,10 @@ def test_a_killed_member_is_missed_and_replaced(node: NodeProcess, topic: str, k
     produce(node, topic, 1)
     stays = kind(node.address, topic, group, assignor)
     with another(node, topic, group, kind, assignor) as crashing:
-        share_of_both = stays.assigned
+        until(lambda: len(stays.assigned) == PARTITIONS // 2, "both have their part")
         crashing.send_signal(signal.SIGKILL)
         crashing.wait()
-    assert len(share_of_both) < PARTITIONS
-    until(lambda: len(stays.assigned) == PARTITIONS, "who stays has all", within=10 * SESSION_MS / 1000)
+    until(lambda: len(stays.assigned) == PARTITIONS, "who stays has all")
     stays.close()
 
 
@@ -191,9 +192,9 @@ def test_a_paused_member_is_missed_and_comes_back(node: NodeProcess, topic: str,
     stays = kind(node.address, topic, group, assignor)
     with another(node, topic, group, kind, assignor) as pausing:
         pausing.send_signal(signal.SIGSTOP)
-        until(lambda: len(stays.assigned) == PARTITIONS, "who stays has all", within=10 * SESSION_MS / 1000)
+        until(lambda: len(stays.assigned) == PARTITIONS, "who stays has all")
         pausing.send_signal(signal.SIGCONT)
-        until(lambda: len(stays.assigned) == PARTITIONS // 2, "they share again", within=10 * SESSION_MS / 1000)
+        until(lambda: len(stays.assigned) == PARTITIONS // 2, "they share again")
     stays.close()
 
 
@@ -233,7 +234,7 @@ def test_a_rolling_restart_of_five_static_members_moves_nothing(
             sorted(len(member.assigned) for member in members.values()) == [1, 1, 1, 1, 2]
             and state_and_members(node, group)[0] == "Stable"
         ),
-        f"{[member.assigned for member in members.values()]}",
+        lambda: [member.assigned for member in members.values()],
     )
     before = generation(node, group) if kind is ConfluentMember else 0
     for name in names:

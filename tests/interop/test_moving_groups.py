@@ -10,7 +10,8 @@ from tests.broker.apis import asking
 from tests.broker.apis.asking import ask
 from tests.interop.clients import Confluent, Sent
 from tests.interop.conftest import create_topic
-from tests.interop.group_consumers import ConfluentMember, ConsumerProtocolMember, GroupConsumer, until
+from tests.interop.group_consumers import ConfluentMember, ConsumerProtocolMember, GroupConsumer
+from tests.waiting import until
 
 from ottla.testing.process import NodeProcess, running_process
 
@@ -21,7 +22,7 @@ _numbers = count()
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     with running_process(
-        tmp_path_factory.mktemp("groups"), group_initial_rebalance_delay_ms=1000, group_min_session_timeout_ms=500,
+        tmp_path_factory.mktemp("groups"), group_initial_rebalance_delay_ms=100, group_min_session_timeout_ms=500,
         offsets_topic_num_partitions=4, group_consumer_min_heartbeat_interval_ms=100,
         group_consumer_heartbeat_interval_ms=200, group_consumer_assignment_interval_ms=0,
     ) as node:  # fmt: skip
@@ -59,14 +60,13 @@ class Group:
                 [len(member.assigned) for member in self.members] == [each] * len(self.members)
                 and frozenset().union(*[member.assigned for member in self.members]) == frozenset(range(PARTITIONS))
             ),
-            f"{[member.assigned for member in self.members]}\n{self.node.log()[-3000:]}",
-            within=40,
+            lambda: f"{[member.assigned for member in self.members]}\n{self.node.log()[-3000:]}",
         )
         records = [Sent(value=b"x", partition=number) for number in range(PARTITIONS)]
         Confluent().produce(self.node.address, self.topic, records)
         self.sent += 1
         places = {(partition, offset) for partition in range(PARTITIONS) for offset in range(self.sent)}
-        until(lambda: self.received() == places, "all records are read", within=40)
+        until(lambda: self.received() == places, "all records are read")
 
     def received(self) -> set[tuple[int, int]]:
         return {place for member in (*self.gone, *self.members) for place in member.received}

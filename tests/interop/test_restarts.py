@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from tests.interop.clients import Confluent
 from tests.interop.conftest import create_topic
+from tests.waiting import PATIENCE_S
 
 from ottla.testing.process import NodeProcess, running_process
 
 RESTARTS: tuple[Callable[[NodeProcess], None], ...] = (NodeProcess.stop, NodeProcess.kill)
-RATE = 1500
+RATE = 600
 AFTER_EACH_S = 0.7
-WITHIN_S = 30.0
+WITHIN_S = PATIENCE_S
 
 
 @pytest.fixture
@@ -153,7 +154,7 @@ def test_kafka_python_goes_on_over_restarts(own_node: NodeProcess, idempotent: b
     def write() -> None:
         producer = KafkaProducer(
             bootstrap_servers=own_node.address, enable_idempotence=idempotent, linger_ms=1, batch_size=2000,
-            request_timeout_ms=5000, delivery_timeout_ms=25000, **fast,
+            request_timeout_ms=5000, delivery_timeout_ms=int(WITHIN_S * 1000), **fast,
         )  # fmt: skip
         began = time.monotonic()
         futures = []
@@ -222,7 +223,7 @@ def test_topics_configs_and_records_are_there_after_a_restart_of_either_kind(own
     for end in RESTARTS:
         end(own_node)
         own_node.start()
-        topics = AdminClient({"bootstrap.servers": own_node.address}).list_topics(timeout=5).topics
+        topics = AdminClient({"bootstrap.servers": own_node.address}).list_topics(timeout=WITHIN_S).topics
         assert set(topics["kept"].partitions) == {0, 1, 2}
         received = Confluent().consume(own_node.address, "kept", 30)
         assert sorted((r.partition, r.offset) for r in received) == sorted(places)

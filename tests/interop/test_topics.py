@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 
 import pytest
 from tests.interop.clients import CLIENTS, WITHIN_S, Client, Confluent, Sent
 from tests.interop.conftest import NewTopic, create_topic, delete_topic
 from tests.interop.raw import FETCH, Raw, fetch_values, frame
+from tests.waiting import NEVER_MS, PATIENCE_S, until
 
 from ottla.testing.process import NodeProcess, running_process
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {WITHIN_S} s: {what}"
-        time.sleep(0.02)
 
 
 def test_a_topic_comes_to_be_with_its_first_record(node: NodeProcess, client: Client) -> None:
@@ -37,7 +29,7 @@ def test_no_topic_comes_to_be_where_the_config_forbids_it(tmp_path_factory: pyte
         admin = AdminClient({"bootstrap.servers": strict.address})
         error = admin.list_topics("nothing", 5).topics["nothing"].error
         assert error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-        assert "nothing" not in admin.list_topics(timeout=5).topics
+        assert "nothing" not in admin.list_topics(timeout=PATIENCE_S).topics
 
 
 def test_a_confluent_producer_and_consumer_go_on_with_a_topic_that_was_deleted_and_made_again(
@@ -47,7 +39,9 @@ def test_a_confluent_producer_and_consumer_go_on_with_a_topic_that_was_deleted_a
 
     topic = new_topic(partitions=1)
     fast = {"topic.metadata.refresh.interval.ms": 100, "metadata.max.age.ms": 1000}
-    producer = Producer({"bootstrap.servers": node.address, "linger.ms": 0, "delivery.timeout.ms": 15000} | fast)
+    producer = Producer(
+        {"bootstrap.servers": node.address, "linger.ms": 0, "delivery.timeout.ms": int(PATIENCE_S * 1000)} | fast
+    )
     consumer = Consumer(
         {"bootstrap.servers": node.address, "group.id": "x", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 50,
          "enable.auto.commit": False} | fast
@@ -61,7 +55,7 @@ def test_a_confluent_producer_and_consumer_go_on_with_a_topic_that_was_deleted_a
 
     for number in range(50):
         producer.produce(topic, b"old %d" % number, on_delivery=told)
-    producer.flush(10)
+    producer.flush(PATIENCE_S)
     assert len(delivered) == 50
     assert len(consumer.consume(50, 10)) == 50
     old_id = topic_id(node.address, topic)
@@ -104,7 +98,7 @@ def test_a_kafka_python_producer_and_consumer_go_on_with_a_topic_that_was_delete
     consumer.assign([TopicPartition(topic, 0)])
     for number in range(50):
         producer.send(topic, b"old %d" % number)
-    producer.flush(10)
+    producer.flush(PATIENCE_S)
     seen: list[bytes] = []
 
     def poll() -> list[bytes]:
@@ -169,7 +163,7 @@ def test_partitions_are_seen_by_all_clients_and_metadata_is_refreshed(node: Node
     assert set(admin.list_topics(topic, 5).topics[topic].partitions) == set(range(7))
     until(lambda: consumer.partitions_for_topic(topic) == set(range(7)), "kafka-python sees the partitions")
     delete_topic(node.address, topic)
-    assert topic not in admin.list_topics(timeout=5).topics
+    assert topic not in admin.list_topics(timeout=PATIENCE_S).topics
     until(lambda: topic not in consumer.topics(), "kafka-python sees that the topic is gone")
     consumer.close()
 
@@ -198,17 +192,14 @@ def test_an_answer_that_is_being_read_is_whole_though_its_topic_is_deleted(
         rest = raw.receive(size + 4 - len(beginning))
         assert (beginning + rest).count(value) == 20
         # a fetch of what is gone says so, at once, on the same connection
-        began = time.monotonic()
-        values = fetch_values({(topic, 0): 0}, max_wait_ms=10_000)
+        values = fetch_values({(topic, 0): 0}, max_wait_ms=NEVER_MS)
         gone = raw.ask(FETCH, 11, **values).responses[0].partitions[0]
-        assert gone.error_code.name == "unknown_topic_or_partition" and time.monotonic() - began < 5
+        assert gone.error_code.name == "unknown_topic_or_partition"
 
 
 def test_a_long_poll_ends_when_its_topic_is_deleted(node: NodeProcess, new_topic: NewTopic) -> None:
     topic = new_topic()
     with Raw(node.port) as raw:
-        began = time.monotonic()
-        raw.send(frame(FETCH, 11, **fetch_values({(topic, 0): 0}, max_wait_ms=15_000)))
+        raw.send(frame(FETCH, 11, **fetch_values({(topic, 0): 0}, max_wait_ms=NEVER_MS)))
         delete_topic(node.address, topic)
-        raw.receive_frame()
-        assert time.monotonic() - began < 5
+        assert raw.receive_frame()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from tests.interop.conftest import create_topic
-from tests.interop.group_consumers import until
 from tests.interop.test_committed_offsets import read_all
+from tests.waiting import until
 
 from ottla.testing.process import NodeProcess, running_process
 
@@ -22,7 +22,6 @@ COUNT = 600
 EVERYTHING = {str(number) for number in range(COUNT)}
 SESSION_MS = "1500"
 PARTITIONS = 3
-WITHIN_S = 60.0
 AT_LEAST, AT_MOST, COOPERATIVE = "at_least_once.py", "at_most_once.py", "cooperative-sticky"
 
 
@@ -80,15 +79,15 @@ def processed(programs: list[Program]) -> list[str]:
 
 
 def finish(producer: Program) -> None:
-    until(lambda: any(line.startswith("done") for line in producer.said), "the producer ends", WITHIN_S)
+    until(lambda: any(line.startswith("done") for line in producer.said), "the producer ends")
     assert producer.said[-1] == f"done {COUNT}", producer.said[-3:]
 
 
 def test_an_idempotent_producer_writes_each_record_once(node: NodeProcess) -> None:
     with running("producer.py", node.address, "orders", str(COUNT)) as producer:
-        until(lambda: len(producer.said) > COUNT // 4, "some are delivered", WITHIN_S)
+        until(lambda: len(producer.said) > COUNT // 4, "some are delivered")
         restart(node)
-        until(lambda: len(producer.said) > COUNT // 2, "more are delivered", WITHIN_S)
+        until(lambda: len(producer.said) > COUNT // 2, "more are delivered")
         restart(node)
         finish(producer)
 
@@ -107,13 +106,13 @@ def test_at_least_once_misses_nothing(node: NodeProcess, assignor: str) -> None:
         producer = stack.enter_context(running("producer.py", node.address, "orders", str(COUNT)))
         first, second = (stack.enter_context(running(*arguments)) for _ in range(2))
         programs = [first, second]
-        until(lambda: all(program.processed for program in programs), "both have something to do", WITHIN_S)
+        until(lambda: all(program.processed for program in programs), "both have something to do")
         first.kill()
         programs.append(stack.enter_context(running(*arguments)))
-        until(lambda: len(set(processed(programs))) > COUNT // 3, "it goes on", WITHIN_S)
+        until(lambda: len(set(processed(programs))) > COUNT // 3, "it goes on")
         restart(node)
         finish(producer)
-        until(lambda: set(processed(programs)) == EVERYTHING, "all are processed", WITHIN_S)
+        until(lambda: set(processed(programs)) == EVERYTHING, "all are processed")
         repeated = Counter(processed(programs)) - Counter(EVERYTHING)
 
     # What had been processed and was not committed, once for each crash, partition and consumer.
@@ -125,14 +124,14 @@ def test_at_most_once_repeats_nothing(node: NodeProcess) -> None:
     with ExitStack() as stack:
         producer = stack.enter_context(running("producer.py", node.address, "orders", str(COUNT)))
         first = stack.enter_context(running(*arguments))
-        until(lambda: len(first.processed) > COUNT // 5, "it has begun", WITHIN_S)
+        until(lambda: len(first.processed) > COUNT // 5, "it has begun")
         first.kill()
         programs = [first, stack.enter_context(running(*arguments))]
-        until(lambda: bool(programs[1].processed), "it goes on", WITHIN_S)
+        until(lambda: bool(programs[1].processed), "it goes on")
         restart(node)
         finish(producer)
-        until(lambda: str(COUNT - 1) in processed(programs), "the end is reached", WITHIN_S)
-        until(lambda: len(set(processed(programs))) >= COUNT - 2 * PARTITIONS, "hardly any are missed", WITHIN_S)
+        until(lambda: str(COUNT - 1) in processed(programs), "the end is reached")
+        until(lambda: len(set(processed(programs))) >= COUNT - 2 * PARTITIONS, "hardly any are missed")
         values = Counter(processed(programs))
 
     assert not values - Counter(EVERYTHING)
@@ -146,7 +145,7 @@ def test_two_groups_each_have_everything(node: NodeProcess) -> None:
             name: [stack.enter_context(running(AT_LEAST, node.address, "orders", name, SESSION_MS, "range"))]
             for name in ("billing", "shipping")
         }
-        until(lambda: all(programs[0].processed for programs in groups.values()), "both have begun", WITHIN_S)
+        until(lambda: all(programs[0].processed for programs in groups.values()), "both have begun")
         groups["billing"][0].kill()
         groups["billing"].append(
             stack.enter_context(running(AT_LEAST, node.address, "orders", "billing", SESSION_MS, "range"))
@@ -155,7 +154,6 @@ def test_two_groups_each_have_everything(node: NodeProcess) -> None:
         finish(producer)
         until(
             lambda: all(set(processed(programs)) == EVERYTHING for programs in groups.values()), "all are processed",
-            WITHIN_S,
         )  # fmt: skip
 
         assert len(groups["shipping"]) == 1  # what happened to the other group is nothing to this one

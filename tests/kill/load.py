@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.interop.raw import FETCH, LIST_OFFSETS, Raw, fetch_values
+from tests.waiting import PATIENCE_S
 
 from ottla.model.errors import ErrorCode
 from ottla.record.batch import computed_crc
@@ -78,7 +79,7 @@ class Writer:
     def finish(self) -> None:
         """Stops producing and waits until all is acknowledged."""
         self._stop.set()
-        self._thread.join(20)
+        self._thread.join(PATIENCE_S)
         left = self._producer.flush(40)
         assert not left, f"{left} records to {self.topic} were never acknowledged"
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.interop.clients import Confluent, Sent
 from tests.interop.raw import Raw
+from tests.waiting import PATIENCE_S, until
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.process import NodeProcess, running_process
@@ -64,7 +65,7 @@ def new_topic(name: str, partitions: int) -> dict[str, Any]:
 def topics_of(node: NodeProcess) -> dict[str, int]:
     from confluent_kafka.admin import AdminClient
 
-    found = AdminClient({"bootstrap.servers": node.address}).list_topics(timeout=10).topics
+    found = AdminClient({"bootstrap.servers": node.address}).list_topics(timeout=PATIENCE_S).topics
     return {name: len(topic.partitions) for name, topic in found.items()}
 
 
@@ -85,7 +86,7 @@ def churn_and_kill(folder: Path, kills: int, seed: int) -> None:
             time.sleep(dice.uniform(0.1, 0.5))
             node.kill()
             stop.set()
-            thread.join(20)
+            thread.join(60)
             assert not thread.is_alive()
             node.start()
             # then what was promised is there, and nothing else but what was under way
@@ -98,11 +99,10 @@ def churn_and_kill(folder: Path, kills: int, seed: int) -> None:
             for name in dice.sample(sorted(found), min(3, len(found))):
                 sent = [Sent(None, b"x", partition=number) for number in range(found[name])]
                 assert len(Confluent().produce(node.address, name, sent)) == found[name]
-        deadline = time.monotonic() + 20
         wanted = {f"{name}-{number}" for name, count in topics_of(node).items() for number in range(count)}
-        while folders_of(node) != wanted:  # folders of deleted topics go a little later
-            assert time.monotonic() < deadline, f"left over or missing: {folders_of(node) ^ wanted}"
-            time.sleep(0.1)
+        until(  # folders of deleted topics go a little later
+            lambda: folders_of(node) == wanted, lambda: f"left over or missing: {folders_of(node) ^ wanted}"
+        )
         assert "Traceback" not in node.log(), node.log()[-5000:]
         node.stop()
         node.start()

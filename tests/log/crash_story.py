@@ -22,6 +22,7 @@ from ottla.log.manager import LogManager
 from ottla.log.partition_log import PartitionLog
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
+from ottla.record.batch import parse_header
 from ottla.sim.disk import SimDisk
 from ottla.sim.faults import Moment
 from ottla.sim.host import HostCrashed
@@ -71,6 +72,9 @@ class Day:
                 logs[GONE] = self.log(manager, GONE, RECREATED)
             if turn in (2, 8):
                 manager.checkpoint()
+            if turn in (1, 5, 9):
+                await self.cut(manager, logs[PLAIN], batches=3)
+                await self.cut(manager, logs[SYNCED], batches=2 + turn)
         await manager.stop(broker_epoch=3)
 
     def log(self, manager: LogManager, partition: TopicPartition, topic: tuple[UUID, LogConfig]) -> PartitionLog:
@@ -108,6 +112,21 @@ class Day:
         if turn % 3 == 2:
             ending = marker(8, commit=turn % 2 == 0, timestamp=START_MS + turn * 10, coordinator=turn)
             self.put(log, ending, epoch=turn // 3)
+
+    async def cut(self, manager: LogManager, log: PartitionLog, batches: int) -> None:
+        """As a follower does that has more than its leader. What is cut off counts no more, but may be there still."""
+        history = self.histories[log.topic_id]
+        offset = parse_header(history.batches[max(len(history.batches) - batches, 0)]).base_offset
+        if offset < log.start_offset:
+            return
+
+        def go_on() -> bool:
+            history.flushed, history.acknowledged = min(history.flushed, offset), min(history.acknowledged, offset)
+            return True
+
+        history.flushed = min(history.flushed, offset)
+        if await manager.cut(log, offset, go_on):
+            history.batches = history.before(offset)
 
     def put(self, log: PartitionLog, data: bytes, epoch: int) -> None:
         history = self.histories[log.topic_id]

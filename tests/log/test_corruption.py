@@ -305,7 +305,7 @@ class TestTails:
             data = build_batch([Record(b"k", b"v", NOW)], base_offset=base, leader_epoch=0)
             if base == 20:
                 log.roll(NOW, 12)
-            log.append_as_is(data, parse_header(data), NOW)
+            log.append_as_is(data, (parse_header(data),), NOW)
         machine.host.crash()
         log = machine.open(clean=False, settings=log.config)
         assert log.end_offset == 22

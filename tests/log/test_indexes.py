@@ -17,6 +17,8 @@ from tests.log.given import (
 )
 
 from ottla.log.index import NotInMemory
+from ottla.log.segment import Segment
+from ottla.record.batch import BatchHeader, parse_header
 
 
 @pytest.fixture
@@ -166,3 +168,34 @@ def test_rolled_segments_give_back_the_descriptors_of_their_indexes(machine: Mac
     for segment in log.segments[:-1]:
         assert segment.offset_index.entries._file is None
         assert segment.time_index.entries._file is None
+
+
+def test_who_reads_on_from_an_offset_does_not_read_what_lies_before_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = machine.open(index_interval_bytes=200, segment_bytes=10_000)
+    for n in range(300):
+        append(log, batch(2, timestamp=NOW + n))
+    looked_at: list[int] = []
+    header_at = Segment.header_at
+
+    def counted(self: Segment, position: int) -> BatchHeader | None:
+        looked_at.append(position)
+        return header_at(self, position)
+
+    monkeypatch.setattr(Segment, "header_at", counted)
+    for offset in (0, 1, 5, 300, 301, 597, 599, 600):
+        looked_at.clear()
+        found = [parse_header(data).base_offset for data in log.batches_from(offset)]
+        assert found == list(range(offset // 2 * 2, 600, 2))
+        assert len(looked_at) <= len(found) + len(log.segments)
+
+
+def test_batches_are_found_although_the_index_is_not_in_memory(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = machine.open(index_interval_bytes=200)
+    for n in range(50):
+        append(log, batch(2, timestamp=NOW + n))
+    monkeypatch.setattr(machine.host.disk, "cold_reads", 1.0)
+    assert [parse_header(data).base_offset for data in log.batches_from(95)] == [94, 96, 98]

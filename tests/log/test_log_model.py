@@ -11,9 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.log.given import NOW, Machine, append, batch, everything, marker, read_at, read_bytes, whole_batches
 from tests.log.history import History, judge
 
+from ottla.log.fetched_batches import fetched_batches
 from ottla.log.partition_log import PartitionLog
 from ottla.log.reading import OffsetOutOfRange
 from ottla.log.retention import delete_given_up, give_up_old_segments
+from ottla.log.truncation import truncate_fully_and_start_at, truncate_to
 from ottla.record.batch import parse_header
 
 PLAIN, IDEMPOTENT, TRANSACTIONAL = -1, 7, 8
@@ -117,6 +119,55 @@ class LogMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from((0.001, 0.005, 1.0)))
     def wait(self, seconds: float) -> None:
         self.sim.pass_time(seconds)
+
+    @rule(count=st.integers(1, 4), batches=st.integers(1, 5), size=st.sampled_from((0, 100)), cut=st.integers(0, 60))
+    def fetch_from_a_leader(self, count: int, batches: int, size: int, cut: int) -> None:
+        """Several batches at once, the last of them perhaps cut short."""
+        fetched: list[bytes] = []
+        offset, sequence = self.log.end_offset, self.sequences.get((IDEMPOTENT, 0), 0)
+        for number in range(batches):
+            is_idempotent = number % 2 == 0 and self.producer_epochs.get(IDEMPOTENT, 0) == 0
+            data = batch(
+                count, timestamp=NOW + number, size=size, producer_id=IDEMPOTENT if is_idempotent else -1,
+                sequence=sequence,
+            )  # fmt: skip
+            sequence = (sequence + count) & 0x7FFFFFFF if is_idempotent else sequence
+            fetched.append(offset.to_bytes(8, "big") + data[8:12] + self.epoch.to_bytes(4, "big") + data[16:])
+            offset += count
+        records = b"".join([*fetched, fetched[0][:cut]])
+        headers = fetched_batches(records, self.log.end_offset, self.epoch)
+        assert len(headers) == batches
+        self.sim.call(self.log.append_as_is, records, headers, NOW)
+        self.sequences[IDEMPOTENT, 0] = sequence
+        self.history.batches += fetched
+
+    @precondition(lambda self: self.log.end_offset > self.log.start_offset)
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        """At the end of a batch, as followers do."""
+        ends = [parse_header(b).base_offset for b in self.history.batches]
+        ends = [end for end in ends if end >= self.log.start_offset]
+        if ends:
+            self._cut(data.draw(st.sampled_from(ends)), fully=False)
+
+    @rule(data=st.data())
+    def start_anew(self, data: st.DataObject) -> None:
+        self._cut(data.draw(st.integers(0, self.log.end_offset + 50)), fully=True)
+
+    def _cut(self, offset: int, *, fully: bool) -> None:
+        cut = truncate_fully_and_start_at if fully else truncate_to
+        for path in self.sim.call(cut, self.sim.env, self.log, offset):
+            self.sim.disk.remove(path)
+        history = self.history
+        history.batches = [] if fully else history.before(offset)
+        history.flushed, history.acknowledged = min(history.flushed, offset), min(history.acknowledged, offset)
+        if fully:
+            history.start, history.forgetful = offset, False
+        assert self.sim.wait_for(lambda: self.log.until_durable(self.log.flushed_offset))
+        self.epoch += 1
+        judge(self.log, history, power_lost=False)
+        self._learn_again(self.log)
+        event("started anew" if fully else "truncated")
 
     @precondition(lambda self: self.log.end_offset > self.log.start_offset)
     @rule(data=st.data())

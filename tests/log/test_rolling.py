@@ -166,7 +166,7 @@ class TestIndexFull:
 class TestRelativeOffsets:
     def put(self, log: PartitionLog, base_offset: int) -> None:
         data = build_batch([Record(None, b"v", NOW)], base_offset=base_offset, leader_epoch=0)
-        log.append_as_is(data, parse_header(data), NOW)
+        log.append_as_is(data, (parse_header(data),), NOW)
 
     def test_an_offset_that_an_index_cannot_say_begins_a_new_segment(self, machine: Machine) -> None:
         log = machine.open(index_interval_bytes=0)

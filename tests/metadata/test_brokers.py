@@ -7,7 +7,6 @@ from uuid import UUID
 import pytest
 from tests.metadata import given
 
-from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.features import SUPPORTED
 from ottla.metadata.controller.requests import (
     AllocateProducerIds,
@@ -31,17 +30,18 @@ from ottla.metadata.records.producer_ids_record import ProducerIdsRecord
 from ottla.metadata.records.register_broker_record import RegisterBrokerRecord
 from ottla.model.errors import ErrorCode
 
-ONE_BROKER = given.with_topics(given.cluster(1), NewTopic("t", 2, 1))
+OLD = given.BEFORE_ELR
+ONE_BROKER = given.with_topics(given.cluster(1, metadata_version=OLD), NewTopic("t", 2, 1))
 TOPIC = ONE_BROKER.topic_ids["t"]
 EPOCH = ONE_BROKER.brokers[1].epoch
 
 
 def records_of(request: Request[Any], image: MetadataImage) -> tuple[MetadataRecord, ...]:
-    return given.accepted(handle(request, image, given.settings())).records
+    return given.accepted(given.handle(request, image, given.settings())).records
 
 
 def refusal(request: Request[Any], image: MetadataImage) -> ApiError:
-    result = handle(request, image, given.settings())
+    result = given.handle(request, image, given.settings())
     assert isinstance(result, Refused)
     return result.error
 
@@ -53,7 +53,7 @@ def leader_becomes(leader: int, *partitions: int) -> list[MetadataRecord]:
 def test_a_broker_epoch_is_the_offset_at_which_the_batch_of_its_registration_begins() -> None:
     image = replace(ONE_BROKER, offset=193)
 
-    result = given.accepted(handle(given.registration(1, incarnation=2), image, given.settings()))
+    result = given.accepted(given.handle(given.registration(1, incarnation=2), image, given.settings()))
 
     *changes, registered = result.records
     assert len(changes) == 2  # so that the registration's own offset would be 196
@@ -62,7 +62,7 @@ def test_a_broker_epoch_is_the_offset_at_which_the_batch_of_its_registration_beg
 
 
 def test_the_same_incarnation_may_register_again_and_keeps_its_epoch() -> None:
-    result = given.accepted(handle(given.registration(1, incarnation=1), ONE_BROKER, given.settings()))
+    result = given.accepted(given.handle(given.registration(1, incarnation=1), ONE_BROKER, given.settings()))
 
     (registered,) = result.records
     assert isinstance(registered, RegisterBrokerRecord)
@@ -108,7 +108,9 @@ def test_a_broker_restarted_after_a_clean_stop_leads_again() -> None:
 
 
 def test_of_several_replicas_another_in_sync_one_takes_over() -> None:
-    image = given.with_topics(given.cluster(1, 2, 3), NewTopic("t", assignments=((0, (1, 2, 3)),)))
+    image = given.with_topics(
+        given.cluster(1, 2, 3, metadata_version=OLD), NewTopic("t", assignments=((0, (1, 2, 3)),))
+    )
     topic_id = image.topic_ids["t"]
 
     changes = records_of(FenceBroker(1, image.brokers[1].epoch), image)
@@ -117,7 +119,7 @@ def test_of_several_replicas_another_in_sync_one_takes_over() -> None:
 
 
 def test_a_follower_that_goes_leaves_the_isr_and_the_leader_epoch_alone() -> None:
-    image = given.with_topics(given.cluster(1, 2), NewTopic("t", assignments=((0, (1, 2)),)))
+    image = given.with_topics(given.cluster(1, 2, metadata_version=OLD), NewTopic("t", assignments=((0, (1, 2)),)))
     topic_id = image.topic_ids["t"]
 
     changes = records_of(FenceBroker(2, image.brokers[2].epoch), image)
@@ -128,7 +130,7 @@ def test_a_follower_that_goes_leaves_the_isr_and_the_leader_epoch_alone() -> Non
 
 
 def test_a_replica_out_of_sync_leads_only_where_the_topic_allows_that() -> None:
-    image = given.with_topics(given.cluster(1, 2), NewTopic("t", assignments=((0, (1, 2)),)))
+    image = given.with_topics(given.cluster(1, 2, metadata_version=OLD), NewTopic("t", assignments=((0, (1, 2)),)))
     topic_id = image.topic_ids["t"]
     image = given.after(image, PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=(1,)))
     allowed = given.after(
@@ -172,7 +174,7 @@ NEW = given.registration(1, incarnation=2)
             f"Expected cluster ID {given.CLUSTER_ID}, but got cluster ID other",
         ),
         (
-            replace(NEW, has_session=True),
+            replace(NEW, is_remote=True),
             ErrorCode.duplicate_broker_registration,
             "Another broker is registered with that broker id. If the broker was recently restarted this should "
             "self-resolve once the heartbeat manager expires the broker's session.",
@@ -199,10 +201,10 @@ NEW = given.registration(1, incarnation=2)
             "Request features do not contain 'metadata.version'",
         ),
         (
-            replace(NEW, features=(("metadata.version", VersionRange(7, 29)),)),
+            replace(NEW, features=(("metadata.version", VersionRange(7, 24)),)),
             ErrorCode.unsupported_version,
-            "Unable to register because the broker does not support finalized version 30 of metadata.version. The "
-            "broker wants a version between 7 and 29, inclusive.",
+            "Unable to register because the broker does not support finalized version 25 of metadata.version. The "
+            "broker wants a version between 7 and 24, inclusive.",
         ),
     ],
 )
@@ -220,16 +222,10 @@ def test_a_broker_must_know_every_finalised_feature() -> None:
     )
 
 
-def test_in_controlled_shutdown_the_next_incarnation_need_not_wait_for_the_session() -> None:
-    image = given.decided(BeginControlledShutdown(1, EPOCH), ONE_BROKER)
-
-    assert records_of(replace(NEW, has_session=True), image)
-
-
 def test_producer_ids_come_in_blocks_of_a_thousand() -> None:
-    first = given.accepted(handle(AllocateProducerIds(1, EPOCH), ONE_BROKER, given.settings()))
+    first = given.accepted(given.handle(AllocateProducerIds(1, EPOCH), ONE_BROKER, given.settings()))
     image = given.after(ONE_BROKER, *first.records)
-    second = given.accepted(handle(AllocateProducerIds(1, EPOCH), image, given.settings()))
+    second = given.accepted(given.handle(AllocateProducerIds(1, EPOCH), image, given.settings()))
 
     assert (first.reply, second.reply) == (ProducerIdBlock(0, 1000), ProducerIdBlock(1000, 1000))
     assert second.records == (ProducerIdsRecord(broker_id=1, broker_epoch=EPOCH, next_producer_id=2000),)

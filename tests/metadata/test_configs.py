@@ -3,7 +3,6 @@
 import pytest
 from tests.metadata import given
 
-from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.requests import AlterConfigs, AlterOp, ConfigChange, IncrementalAlterConfigs, NewTopic
 from ottla.metadata.controller.result import NO_ERROR, ApiError, Refused
 from ottla.metadata.image import ConfigResource, ResourceType
@@ -20,7 +19,7 @@ def alter(
     resource: ConfigResource, *changes: ConfigChange, validate_only: bool = False
 ) -> tuple[ApiError, tuple[MetadataRecord, ...]]:
     request = IncrementalAlterConfigs(((resource, changes),), validate_only)
-    result = given.accepted(handle(request, IMAGE, given.settings()))
+    result = given.accepted(given.handle(request, IMAGE, given.settings()))
     ((answered, error),) = result.reply
     assert answered == resource
     return error, result.records
@@ -112,7 +111,7 @@ def test_validate_only_writes_nothing() -> None:
 def test_the_old_way_takes_away_what_is_not_named() -> None:
     request = AlterConfigs(((TOPIC, (("segment.ms", "9"),)),))
 
-    result = given.accepted(handle(request, IMAGE, given.settings()))
+    result = given.accepted(given.handle(request, IMAGE, given.settings()))
 
     assert result.reply == ((TOPIC, NO_ERROR),)
     assert result.records == (change("retention.ms", None), change("segment.ms", "9"))
@@ -122,7 +121,7 @@ def test_too_many_changes_at_once_are_refused_as_a_whole() -> None:
     groups = (ConfigResource(ResourceType.GROUP, f"g{number}") for number in range(10_001))
     change = (ConfigChange("share.isolation.level", AlterOp.SET, "read_committed"),)
 
-    outcome = handle(IncrementalAlterConfigs(tuple((group, change) for group in groups)), IMAGE, given.settings())
+    outcome = given.handle(IncrementalAlterConfigs(tuple((group, change) for group in groups)), IMAGE, given.settings())
 
     message = "Unable to perform excessively large batch operation."
     assert outcome == Refused(ApiError(ErrorCode.policy_violation, message))

@@ -3,7 +3,6 @@
 import pytest
 from tests.metadata import given
 
-from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.requests import CreatePartitions, FenceBroker, NewPartitions, NewTopic
 from ottla.metadata.controller.result import NO_ERROR, ApiError
 from ottla.metadata.image import MetadataImage
@@ -17,7 +16,7 @@ THREE = given.with_topics(given.cluster(1, 2, 3), NewTopic("t", 2, 2))
 def create(
     image: MetadataImage, *topics: NewPartitions, validate_only: bool = False
 ) -> tuple[dict[str, ApiError], list[PartitionRecord]]:
-    result = given.accepted(handle(CreatePartitions(topics, validate_only), image, given.settings()))
+    result = given.accepted(given.handle(CreatePartitions(topics, validate_only), image, given.settings()))
     records = [record for record in result.records if isinstance(record, PartitionRecord)]
     assert len(records) == len(result.records)
     return dict(result.reply), records

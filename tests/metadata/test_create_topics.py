@@ -6,7 +6,6 @@ from uuid import UUID
 import pytest
 from tests.metadata import given
 
-from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.requests import CreateTopics, FenceBroker, NewTopic, TopicCreated, UnfenceBroker
 from ottla.metadata.controller.result import NO_ERROR, ApiError
 from ottla.metadata.image import DIRECTORY_UNASSIGNED, MetadataImage
@@ -22,7 +21,7 @@ ONE_BROKER = given.with_topics(given.cluster(1), NewTopic("a.b", 2, 1))
 def create(
     *topics: NewTopic, image: MetadataImage = ONE_BROKER, validate_only: bool = False
 ) -> tuple[tuple[TopicCreated, ...], tuple[MetadataRecord, ...]]:
-    result = given.accepted(handle(CreateTopics(topics, validate_only), image, given.settings()))
+    result = given.accepted(given.handle(CreateTopics(topics, validate_only), image, given.settings()))
     return result.reply, result.records
 
 

@@ -5,7 +5,6 @@ from uuid import UUID
 import pytest
 from tests.metadata import given
 
-from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.requests import DeleteTopics, NewTopic, TopicDeleted, TopicRef
 from ottla.metadata.controller.result import NO_ERROR, ApiError
 from ottla.metadata.records.base import MetadataRecord
@@ -18,7 +17,7 @@ NO_SUCH_ID = UUID(int=77)
 
 
 def delete(*topics: TopicRef) -> tuple[tuple[TopicDeleted, ...], tuple[MetadataRecord, ...]]:
-    result = given.accepted(handle(DeleteTopics(topics), IMAGE, given.settings()))
+    result = given.accepted(given.handle(DeleteTopics(topics), IMAGE, given.settings()))
     return result.reply, result.records
 
 

@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 from tests.metadata import given
 
-from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.requests import (
     AssignReplicasToDirs,
     CordonDirectories,
@@ -68,7 +67,7 @@ def test_a_broker_with_several_directories_chooses_and_tells() -> None:
     after = image.topics[topic_of(image)].partitions
     assert [partition.directories for partition in after.values()] == [(LARGE,), (FAST,)]
     assert [partition.leader_epoch for partition in after.values()] == [0, 0]
-    assert given.accepted(handle(assignment(image, {0: LARGE}), image, given.settings())).records == ()
+    assert given.accepted(given.handle(assignment(image, {0: LARGE}), image, given.settings())).records == ()
 
 
 def test_errors_of_single_assignments() -> None:
@@ -79,7 +78,9 @@ def test_errors_of_single_assignments() -> None:
         ReplicaDirectory(topic, 5, FAST),
         ReplicaDirectory(topic, 0, FAST),
     )
-    reply = given.accepted(handle(AssignReplicasToDirs(1, image.brokers[1].epoch, rows), image, given.settings())).reply
+    reply = given.accepted(
+        given.handle(AssignReplicasToDirs(1, image.brokers[1].epoch, rows), image, given.settings())
+    ).reply
     assert [error.code for _, error in reply] == [
         ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition, ErrorCode.not_leader_or_follower,
     ]  # fmt: skip
@@ -88,24 +89,32 @@ def test_errors_of_single_assignments() -> None:
 @pytest.mark.parametrize("request_type", [AssignReplicasToDirs, TakeDirectoriesOffline])
 def test_an_earlier_life_of_the_broker_is_not_believed(request_type: type[Request[Any]]) -> None:
     image = cluster()
-    refused = handle(request_type(1, image.brokers[1].epoch - 1, ()), image, given.settings())  # type: ignore[call-arg]
+    refused = given.handle(request_type(1, image.brokers[1].epoch - 1, ()), image, given.settings())  # type: ignore[call-arg]
     assert isinstance(refused, Refused)
     assert refused.error.code is ErrorCode.stale_broker_epoch
 
 
-def test_partitions_in_a_directory_that_fails_have_no_leader_and_keep_their_isr() -> None:
+def test_partitions_in_a_directory_that_fails_have_no_leader_and_who_was_in_sync_stays_eligible() -> None:
     image = cluster()
 
-    records = given.accepted(handle(offline(image, LARGE, STRANGE), image, given.settings())).records
+    records = given.accepted(given.handle(offline(image, LARGE, STRANGE), image, given.settings())).records
 
     assert records == (
-        PartitionChangeRecord(topic_id=topic_of(image), partition_id=1, leader=-1),
+        PartitionChangeRecord(
+            topic_id=topic_of(image),
+            partition_id=1,
+            leader=-1,
+            isr=(),
+            eligible_leader_replicas=(1,),
+            last_known_elr=(1,),
+        ),
         BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=image.brokers[1].epoch, log_dirs=(FAST,)),
     )
     image = given.after(image, *records)
     assert leaders(image) == [1, -1]
-    assert image.topics[topic_of(image)].partitions[1].isr == (1,)
-    assert given.accepted(handle(offline(image, LARGE), image, given.settings())).records == (), "it is known already"
+    assert given.accepted(given.handle(offline(image, LARGE), image, given.settings())).records == (), (
+        "it is known already"
+    )
 
 
 def test_a_broker_that_comes_back_leads_only_what_it_has() -> None:
@@ -154,7 +163,7 @@ def test_directories_are_cordoned_and_let_go() -> None:
 
     some = given.decided(CordonDirectories(1, epoch, (FAST,)), image)
     assert some.brokers[1].cordoned_directories == (FAST,)
-    again = given.accepted(handle(CordonDirectories(1, epoch, (FAST,)), some, given.settings()))
+    again = given.accepted(given.handle(CordonDirectories(1, epoch, (FAST,)), some, given.settings()))
     assert again.records == ()
     none = given.decided(CordonDirectories(1, epoch, ()), some)
     assert none.brokers[1].cordoned_directories == ()
@@ -163,7 +172,7 @@ def test_directories_are_cordoned_and_let_go() -> None:
 def test_a_broker_of_before_cannot_cordon() -> None:
     image = cluster()
 
-    outcome = handle(CordonDirectories(1, image.brokers[1].epoch - 1, (FAST,)), image, given.settings())
+    outcome = given.handle(CordonDirectories(1, image.brokers[1].epoch - 1, (FAST,)), image, given.settings())
 
     assert isinstance(outcome, Refused)
     assert outcome.error.code is ErrorCode.stale_broker_epoch
@@ -173,7 +182,7 @@ def test_with_all_directories_cordoned_nothing_is_placed() -> None:
     image = cluster()
     image = given.decided(CordonDirectories(1, image.brokers[1].epoch, (FAST, LARGE)), image)
 
-    (reply,) = given.accepted(handle(CreateTopics((NewTopic("u", 1, 1),)), image, given.settings())).reply
+    (reply,) = given.accepted(given.handle(CreateTopics((NewTopic("u", 1, 1),)), image, given.settings())).reply
 
     assert reply.error.code is ErrorCode.invalid_replication_factor
     assert "cordoned" in (reply.error.message or "")

@@ -3,7 +3,6 @@
 import pytest
 from tests.metadata import given
 
-from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.requests import (
     AlterPartitionReassignments,
     ElectionType,
@@ -53,7 +52,7 @@ def elect(
     image: MetadataImage, kind: ElectionType, *partitions: PartitionsOf, everything: bool = False
 ) -> tuple[PartitionErrors, MetadataImage]:
     request = ElectLeaders(kind, None if everything else partitions)
-    result = given.accepted(handle(request, image, given.settings()))
+    result = given.accepted(given.handle(request, image, given.settings()))
     return result.reply, given.after(image, *result.records)
 
 
@@ -135,13 +134,12 @@ def test_what_is_not_there_has_no_leader_to_elect() -> None:
         ("t", Reassignment(0, ()), ErrorCode.invalid_replica_assignment, "empty replica list"),
         ("t", Reassignment(9, (1,)), ErrorCode.unknown_topic_or_partition, "Unable to find partition t:9."),
         ("absent", Reassignment(0, (1,)), ErrorCode.unknown_topic_or_partition, "Unable to find a topic named absent."),
-        ("t", Reassignment(0, (1,)), ErrorCode.invalid_replica_assignment, "cannot be moved"),
     ],
 )
 def test_reassignments(topic: str, wanted: Reassignment, code: ErrorCode, words: str) -> None:
     request = AlterPartitionReassignments(((topic, (wanted,)),))
 
-    ((name, ((number, error),)),) = given.accepted(handle(request, two_replicas(), given.settings())).reply
+    ((name, ((number, error),)),) = given.accepted(given.handle(request, two_replicas(), given.settings())).reply
 
     assert (name, number, error.code) == (topic, wanted.partition, code)
     assert words in (error.message or "")
@@ -150,7 +148,7 @@ def test_reassignments(topic: str, wanted: Reassignment, code: ErrorCode, words:
 def test_another_number_of_replicas_may_be_forbidden() -> None:
     request = AlterPartitionReassignments((("t", (Reassignment(0, (1,)),)),), may_change_factor=False)
 
-    ((_, ((_, error),)),) = given.accepted(handle(request, two_replicas(), given.settings())).reply
+    ((_, ((_, error),)),) = given.accepted(given.handle(request, two_replicas(), given.settings())).reply
 
     assert error.code is ErrorCode.invalid_replication_factor
 
@@ -160,7 +158,7 @@ def test_replicas_in_another_order_have_another_preferred_leader() -> None:
     directories = dict(zip(partition(image, 0).replicas, partition(image, 0).directories, strict=True))
     request = AlterPartitionReassignments((("t", (Reassignment(0, (2, 1)),)),))
 
-    after = given.after(image, *given.accepted(handle(request, image, given.settings())).records)
+    after = given.after(image, *given.accepted(given.handle(request, image, given.settings())).records)
 
     moved = partition(after, 0)
     assert (moved.replicas, moved.leader) == ((2, 1), 1)
@@ -180,6 +178,6 @@ def test_a_broker_that_is_unregistered_is_gone_from_every_isr() -> None:
 
 
 def test_a_broker_that_is_not_registered_cannot_be_unregistered() -> None:
-    outcome = handle(UnregisterBroker(9), two_replicas(), given.settings())
+    outcome = given.handle(UnregisterBroker(9), two_replicas(), given.settings())
 
     assert outcome == Refused(ApiError(ErrorCode.broker_id_not_registered, "Broker ID 9 is not currently registered"))

@@ -7,34 +7,38 @@ from random import Random
 
 import pytest
 from tests.metadata import given
+from tests.metadata.running import Running
+from tests.waiting import PATIENCE_S
 
 from ottla.env.clock import SystemClock
 from ottla.env.executor import PoolExecutor
 from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
+from ottla.metadata import local_controller
 from ottla.metadata.batches import batch_records, metadata_batch
-from ottla.metadata.controller.features import bootstrap_records
 from ottla.metadata.controller.requests import (
     AllocateProducerIds,
     CreateTopics,
     DeleteTopics,
+    FenceBroker,
     NewTopic,
     TopicRef,
     UnfenceBroker,
 )
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.local_controller import LocalController
 from ottla.metadata.records.abort_transaction_record import AbortTransactionRecord
 from ottla.metadata.records.begin_transaction_record import BeginTransactionRecord
 from ottla.metadata.records.feature_level_record import FeatureLevelRecord
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.raft.memory_log import MemoryRaftLog
-from ottla.raft.node import RaftNode
 from ottla.record.batch import parse_header
 from ottla.sim.disk import SimDisk
 
+LEVELS = {
+    "metadata.version": 30, "group.version": 1, "eligible.leader.replicas.version": 1, "transaction.version": 2,
+}  # fmt: skip
 FOLDER = "/data/__cluster_metadata-0"
 
 
@@ -46,16 +50,14 @@ class Node:
     disk: SimDisk = field(default_factory=lambda: SimDisk(Random(1)))
     published: list[tuple[MetadataDelta, MetadataImage]] = field(default_factory=list)
 
-    async def start(self, seed: int = 1) -> LocalController:
+    async def start(self, seed: int = 1) -> Running:
         self.disk.make_dirs(FOLDER)
         env = Env(SystemClock(), self.disk, TcpNetwork(), PoolExecutor(), SeededRandom(Random(seed)))
-        raft = RaftNode(env, FOLDER, self.log, 1, (1,))
-        controller = LocalController(env, raft, given.settings(seed), bootstrap_records())
+        controller = await Running.start(env, FOLDER, self.log, seed)
         await controller.subscribe(lambda delta, image: self.published.append((delta, image)))
-        await controller.start()
         return controller
 
-    async def start_with_broker(self, seed: int = 1) -> LocalController:
+    async def start_with_broker(self, seed: int = 1) -> Running:
         controller = await self.start(seed)
         epoch = await controller.submit(given.registration(1, incarnation=seed))
         await controller.submit(UnfenceBroker(1, epoch))
@@ -79,11 +81,11 @@ def test_an_empty_log_is_bootstrapped_in_a_transaction_as_kafka_does() -> None:
         controller = await node.start()
 
         assert node.records() == [
-            "BeginTransactionRecord", *["FeatureLevelRecord"] * 3, "EndTransactionRecord",
+            "BeginTransactionRecord", *["FeatureLevelRecord"] * 4, "ConfigRecord", "EndTransactionRecord"
         ]  # fmt: skip
         assert [parse_header(batch).base_offset for batch in node.log.batches] == [0, 1]
-        assert controller.image.features == {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
-        assert (controller.image.offset, controller.image.epoch) == (5, 1)
+        assert controller.image.features == LEVELS
+        assert (controller.image.offset, controller.image.epoch) == (7, 1)
         assert len(node.published) == 1
 
     run(story)
@@ -99,7 +101,7 @@ def test_a_restart_does_not_bootstrap_again() -> None:
 
         second = await node.start(seed=2)
 
-        assert node.records().count("FeatureLevelRecord") == 3
+        assert node.records().count("FeatureLevelRecord") == 4
         assert second.image.topics == first.image.topics
         assert (second.image.epoch, second.image.offset) == (2, node.log.end_offset - 1)
         ((delta, image),) = node.published
@@ -189,7 +191,7 @@ def test_a_reply_without_records_comes_when_what_is_being_published_is() -> None
         create = CreateTopics((NewTopic("t", 1, 1),))
         first = asyncio.ensure_future(controller.submit(create))
         await asyncio.sleep(0.05)  # it is committed, and not everybody has heard of it
-        await asyncio.wait_for(controller.submit(create), 5)
+        await asyncio.wait_for(controller.submit(create), PATIENCE_S)
         assert first.done()
 
     run(story)
@@ -345,7 +347,7 @@ def test_a_transaction_that_a_dead_leader_left_open_is_aborted() -> None:
         controller = await node.start()
 
         assert node.records()[2:4] == [AbortTransactionRecord.__name__, BeginTransactionRecord.__name__]
-        assert controller.image.features == {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
+        assert controller.image.features == LEVELS
 
     run(story)
 
@@ -392,5 +394,25 @@ def test_who_subscribes_late_is_told_all_there_is() -> None:
         assert list(delta.created_topics.values()) == ["t"]
         assert len(delta.changed_partitions) == 2
         assert image is controller.image
+
+    run(story)
+
+
+def test_a_broker_that_is_in_very_many_isrs_is_fenced_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_controller, "MAX_RECORDS", 4)
+
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+        await controller.submit(CreateTopics((NewTopic("t", 10, 1),)))
+        batches, epoch = len(node.log.batches), controller.image.brokers[1].epoch
+
+        await controller.submit(FenceBroker(1, epoch))
+
+        assert len(node.log.batches) == batches + 3
+        topic = controller.image.topic("t")
+        assert topic is not None
+        assert {partition.leader for partition in topic.partitions.values()} == {-1}
+        assert controller.image.brokers[1].fenced
 
     run(story)

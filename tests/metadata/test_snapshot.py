@@ -12,6 +12,7 @@ from ottla.metadata import snapshot
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.records.base import MetadataRecord
+from ottla.metadata.snapshot import Surroundings
 from ottla.model.errors import OttlaError
 from ottla.raft import snapshot_format
 from ottla.raft.log_view import OffsetAndEpoch
@@ -30,7 +31,7 @@ def test_an_image_comes_back_from_its_snapshot(history: list[MetadataRecord]) ->
     delta.replay_all(history)
     image = delta.apply(41, 7)
 
-    id, data = snapshot.encode(image, 123, 456)
+    id, data = snapshot.id_of(image), snapshot.encode(image, 456, Surroundings(123))
     contents = snapshot_format.decode(data, "it", "")
 
     assert id == OffsetAndEpoch(42, 7)
@@ -44,7 +45,7 @@ def as_sets(image: MetadataImage) -> MetadataImage:
 
 
 def test_a_snapshot_says_who_votes() -> None:
-    _, data = snapshot.encode(EMPTY_IMAGE, 0, 5, kraft_version=1, voters=VOTERS)
+    data = snapshot.encode(EMPTY_IMAGE, 5, Surroundings(0, 1, VOTERS))
 
     contents = snapshot_format.decode(data, "it", "")
 
@@ -53,14 +54,14 @@ def test_a_snapshot_says_who_votes() -> None:
 
 @pytest.mark.parametrize("cut", [0, 10, 80, -1, -100])
 def test_a_snapshot_that_was_cut_is_refused(cut: int) -> None:
-    _, data = snapshot.encode(EMPTY_IMAGE, 0, 5, kraft_version=1, voters=VOTERS)
+    data = snapshot.encode(EMPTY_IMAGE, 5, Surroundings(0, 1, VOTERS))
 
     with pytest.raises(OttlaError, match=r"it is damaged|it has no"):
         snapshot_format.decode(data[:cut], "it", "")
 
 
 def test_a_snapshot_with_a_wrong_bit_is_refused() -> None:
-    _, data = snapshot.encode(EMPTY_IMAGE, 0, 5, kraft_version=1, voters=VOTERS)
+    data = snapshot.encode(EMPTY_IMAGE, 5, Surroundings(0, 1, VOTERS))
 
     with pytest.raises(OttlaError, match="damaged"):
         snapshot_format.decode(data[:100] + bytes([data[100] ^ 1]) + data[101:], "it", "")

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 from tests.metadata import given
+from tests.metadata.running import Running
 
 from ottla.env.clock import SystemClock
 from ottla.env.disk import PosixDisk
@@ -28,10 +29,8 @@ from ottla.metadata.controller.requests import (
     UnfenceBroker,
 )
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.local_controller import LocalController
 from ottla.metadata.meta_properties import MetaProperties, random_uuid
 from ottla.raft.memory_log import MemoryRaftLog
-from ottla.raft.node import RaftNode
 from ottla.record.reader import iterate_batches
 from ottla.testing import apache_kafka
 
@@ -48,9 +47,7 @@ def our_metadata_log(folder: Path) -> MetadataImage:
         env = Env(SystemClock(), PosixDisk(), TcpNetwork(), PoolExecutor(), SeededRandom(Random(1)))
         log = MemoryRaftLog()
         for life in (1, 2):
-            raft = RaftNode(env, str(folder), log, 1, (1,))
-            controller = LocalController(env, raft, given.settings(life), bootstrap_records())
-            await controller.start()
+            controller = await Running.start(env, str(folder), log, life)
             epoch = await controller.submit(given.registration(1, incarnation=200 + life))
             await controller.submit(UnfenceBroker(1, epoch))
             topics = (
@@ -61,9 +58,7 @@ def our_metadata_log(folder: Path) -> MetadataImage:
             await controller.submit(DeleteTopics((TopicRef(f"gone-{life}"),)))
             await controller.submit(AllocateProducerIds(1, epoch))
             await controller.stop()
-        raft = RaftNode(env, str(folder), log, 1, (1,))
-        controller = LocalController(env, raft, given.settings(3), bootstrap_records())
-        await controller.start()
+        controller = await Running.start(env, str(folder), log, 3)
         await controller.submit(BeginControlledShutdown(1, epoch))
         await controller.submit(FenceBroker(1, epoch))
         await controller.stop()

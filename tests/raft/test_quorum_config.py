@@ -2,9 +2,11 @@
 
 import pytest
 
+from ottla.model.config import broker_config, standalone
 from ottla.model.errors import OttlaError
 from ottla.raft.messages import Destination
-from ottla.raft.quorum_config import bootstrap_servers, static_voters
+from ottla.raft.quorum_config import bootstrap_servers, quorum_settings, static_voters
+from ottla.raft.settings import QuorumSettings
 from ottla.raft.voters import Endpoint, VoterSet
 
 VOTERS = ("1@one:9093", "2@two:9094", "3@[::1]:9095")
@@ -37,3 +39,21 @@ def test_without_bootstrap_servers_the_other_voters_are_asked() -> None:
         Destination(-2, "a", 1),
         Destination(-3, "b", 2),
     ]
+
+
+def test_every_setting_of_the_quorum_comes_from_its_config() -> None:
+    given = {
+        "controller.quorum.election.timeout.ms": "11",
+        "controller.quorum.fetch.timeout.ms": "12",
+        "controller.quorum.election.backoff.max.ms": "13",
+        "controller.quorum.request.timeout.ms": "14",
+        "controller.quorum.retry.backoff.ms": "15",
+        "controller.quorum.fetch.max.bytes": "1600",
+        "controller.quorum.fetch.snapshot.max.bytes": "1700",
+        "controller.quorum.auto.join.enable": "true",
+    }
+
+    settings = quorum_settings(broker_config(standalone("/data", 0) | given))
+
+    assert settings == QuorumSettings(11, 12, 13, 14, 15, 1600, 1700, auto_join=True)
+    assert quorum_settings(broker_config(standalone("/data", 0))) == QuorumSettings()

@@ -76,7 +76,7 @@ class Process:
 
 
 async def a_leader(processes: list[Process]) -> Process:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while True:
             for process in processes:
                 if process.node.is_leader and process.node.high_watermark > 0:
@@ -85,7 +85,7 @@ async def a_leader(processes: list[Process]) -> Process:
 
 
 async def level(processes: list[Process], offset: int) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while any(process.node.high_watermark <= offset for process in processes):
             await asyncio.sleep(0.01)
 

@@ -9,6 +9,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from ottla.env.clock import SystemClock
 from ottla.env.executor import PoolExecutor
@@ -93,7 +94,7 @@ class Trio:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -147,7 +148,7 @@ def test_a_leader_that_dies_is_replaced_and_loses_what_nobody_else_had() -> None
 
 
 async def until_failed(future: asyncio.Future[None]) -> BaseException | None:
-    await asyncio.wait([future], timeout=5)
+    await asyncio.wait([future], timeout=PATIENCE_S)
     return future.exception()
 
 

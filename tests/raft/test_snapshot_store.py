@@ -90,6 +90,7 @@ def test_older_ones_go_when_they_are_told_to() -> None:
     store.write(OLD, a_snapshot(OLD))
     store.write(NEW, a_snapshot(NEW))
 
-    store.remove_before(NEW.offset)
+    marked = store.forget_before(NEW.offset)
 
     assert store.ids == [NEW]
+    assert marked == [f"{FOLDER}/00000000000000000005-0000000001.checkpoint.deleted"]

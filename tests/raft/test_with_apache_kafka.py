@@ -9,6 +9,7 @@ from tests.metadata import given
 
 from ottla.metadata import snapshot
 from ottla.metadata.controller.requests import NewTopic
+from ottla.metadata.snapshot import Surroundings
 from ottla.model.ids import uuid_text
 from ottla.raft.control_records import control_batch
 from ottla.raft.log_view import KRaftVersionRecord, LeaderChangeRecord, VotersRecord
@@ -38,7 +39,7 @@ def dumped(path: Path) -> str:
 
 def test_dump_log_segments_reads_our_snapshot(tmp_path: Path) -> None:
     image = given.with_topics(given.cluster(1, 2), NewTopic("orders", 2, 1, configs=(("retention.ms", "60000"),)))
-    id, data = snapshot.encode(image, 1000, 2000, kraft_version=1, voters=VOTERS)
+    id, data = snapshot.id_of(image), snapshot.encode(image, 2000, Surroundings(1000, 1, VOTERS))
     path = tmp_path / file_name(id)
     path.write_bytes(data)
 

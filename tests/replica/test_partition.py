@@ -132,6 +132,8 @@ class TestStages:
         partition.lead_or_follow(Leadership(NODE, 5, (NODE,), (NODE, 2)))
         assert not partition.offsets_are_known
         partition.lead_or_follow(Leadership(NODE, 5, (NODE, 2), (NODE, 2)))
+        assert not partition.offsets_are_known
+        partition.follower_fetched(2, 5, 0, -1)
         assert partition.offsets_are_known
 
 
@@ -340,7 +342,7 @@ class TestRecordsThatAreWalkedThrough:
         async def story() -> Appended:
             waiting = partition.append(batch(2, size=5000), -1)
             assert isinstance(waiting, asyncio.Future)
-            (check,) = (each.check for each in partition._checking)
+            (check,) = (each.check for each in partition._checks.waiting)
             partition.stop()
             assert check is not None
             await check  # it ends after all

@@ -64,7 +64,7 @@ def answer_before_metadata_is_committed(patch: pytest.MonkeyPatch) -> None:
 
     def hasty(self: local_controller.LocalController, records: Any, reply: Any) -> Any:
         done = append(self, records, reply)
-        self._commit(1 << 62)
+        self._feed._committed(self._raft.log.end_offset)
         return done
 
     patch.setattr(local_controller.LocalController, "_append", hasty)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.sim.scenario import Outcome, run
+from ottla.sim.outcome import Outcome
+from ottla.sim.scenario import run
 from ottla.sim.trace import first_difference
 
 SEEDS = 30

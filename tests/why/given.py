@@ -16,11 +16,12 @@ from typing import Any, Final
 
 from tests.cli.command import run_ottla
 from tests.interop.conftest import create_topic
+from tests.waiting import until
 
 from ottla.testing.process import NodeProcess
 
 SESSION_S: Final = 1.5
-POLL_S: Final = 3.0
+POLL_S: Final = 2.0
 PROTOCOLS: Final = ("classic", "consumer")
 NODE: Final[dict[str, str | int]] = {
     "group_min_session_timeout_ms": 500,
@@ -53,11 +54,11 @@ class Member:
 
     def close(self) -> None:
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(20)
+        self.process.wait(60)
 
     def pause(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
@@ -107,7 +108,7 @@ class Group:
 
     def settle(self, members: int) -> None:
         """Until the group is stable with so many."""
-        self.until(lambda: self._is_stable(members), f"a stable group of {members}", 40)
+        self.until(lambda: self._is_stable(members), f"a stable group of {members}")
 
     def _is_stable(self, members: int) -> bool:
         told = self.why()
@@ -116,11 +117,8 @@ class Group:
     def wait(self, least: float, most: float) -> None:
         time.sleep(self.random.uniform(least, most))
 
-    def until(self, holds: Callable[[], bool], what: str, within: float = 30.0) -> None:
-        deadline = time.monotonic() + within
-        while not holds():
-            assert time.monotonic() < deadline, f"{what}: {json.dumps(self.why(), indent=1)[:6000]}"
-            time.sleep(0.2)
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        until(holds, lambda: f"{what}: {json.dumps(self.why(), indent=1)[:6000]}")
 
     def why(self) -> dict[str, Any]:
         asked = run_ottla("group", "why", self.id, "-O", "json", address=self.node.address)

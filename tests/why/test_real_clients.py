@@ -66,9 +66,10 @@ def kept_busy(group: Group) -> tuple[str, list[Member]]:
     members = group.start("one", "two", "three")
     group.settle(3)
     group.wait(POLL_S, POLL_S + 1)
-    for _ in range(group.random.randint(1, 2)):
-        members[1].stop_polling()
+    members[1].stop_polling()
+    if group.random.random() < 0.5:
         group.wait(POLL_S + 3, POLL_S + 4)
+        members[1].stop_polling()
     return "poll-interval", members[1:2]
 
 
@@ -123,16 +124,23 @@ STORIES: Final[list[Story]] = [
     static_member_away_for_too_long, deployed_one_after_the_other, made_larger, made_smaller,
 ]  # fmt: skip
 HARMLESS: Final = {"started", "idle-members"}
+TIMES: Final = 3
 
 
 def check(node: NodeProcess, story: Story, protocol: str, seed: int) -> None:
-    with group_of(node, protocol, seed) as group:
-        expected, involved = story(group)
-        group.until(lambda: expected in group.findings(), expected, 25)
-        found = group.findings()
+    """On a busy machine members are late now and then, and that is told too: then it is played again."""
+    wrong: list[str] = []
+    while len(wrong) < TIMES:
+        with group_of(node, protocol, seed) as group:
+            expected, involved = story(group)
+            group.until(lambda expected=expected, group=group: expected in group.findings(), expected)  # type: ignore[misc]
+            found = group.findings()
         summaries = {kind: finding["summary"] for kind, finding in found.items()}
-        assert found.keys() <= {expected} | HARMLESS, summaries
-        assert set(found[expected]["members"]) <= {member.name for member in involved}, summaries
+        names = {member.name for member in involved}
+        if found.keys() <= {expected} | HARMLESS and set(found[expected]["members"]) <= names:
+            return
+        wrong.append(f"{expected} of {names} was expected, and found {summaries}")
+    pytest.fail("\n".join(wrong))
 
 
 def _once_each() -> Iterator[Any]:

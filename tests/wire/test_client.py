@@ -13,6 +13,7 @@ import uvloop
 from kio.schema.api_versions import v0, v4
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata import v12
+from tests.waiting import PATIENCE_S
 from tests.wire.messages import sample
 
 from ottla.env.network import TcpNetwork
@@ -71,7 +72,7 @@ def always(entity: Any) -> Reply:
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await test()
 
     asyncio.run(bounded())
@@ -214,7 +215,7 @@ def test_an_answer_that_is_none_is_told(garbage: bytes) -> None:
         async with broker(lambda header, body: garbage) as port:
             connection = await Connection.open(world(), "127.0.0.1", port)
             with pytest.raises(ConnectionFailed, match=f"127.0.0.1:{port}"):
-                await connection.call(REQUEST, within=5)
+                await connection.call(REQUEST, within=60)
             await connection.close()
 
     run(test)

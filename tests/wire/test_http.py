@@ -6,11 +6,12 @@ import asyncio
 import http.client
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from http import HTTPStatus
 
 import pytest
+from tests.waiting import PATIENCE_S, until
 
 from ottla.env.network import TcpNetwork
 from ottla.wire import http as served
@@ -55,15 +56,15 @@ def port(routes: HttpRoutes) -> Iterator[int]:
         await listener.serve()
         return listener.port
 
-    yield asyncio.run_coroutine_threadsafe(listen(), loop).result(5)
+    yield asyncio.run_coroutine_threadsafe(listen(), loop).result(PATIENCE_S)
     loop.call_soon_threadsafe(routes.close)
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(5)
+    thread.join(PATIENCE_S)
     loop.close()
 
 
 def ask(port: int, path: str, method: str = "GET") -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     connection.request(method, path)
     answer = connection.getresponse()
     body = answer.read()
@@ -73,7 +74,7 @@ def ask(port: int, path: str, method: str = "GET") -> tuple[int, bytes]:
 
 def send(port: int, data: bytes) -> bytes:
     """All that comes back until the server closes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as sock:
         sock.sendall(data)
         answer = b""
         try:
@@ -148,43 +149,34 @@ def test_who_does_not_ask_is_closed(port: int, monkeypatch: pytest.MonkeyPatch) 
 def test_who_does_not_read_is_closed_and_costs_little(
     port: int, routes: HttpRoutes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(served, "ANSWER_SECONDS", 1.5)
     with ExitStack() as stack:
         for _ in range(5):
-            sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S))
             sock.sendall(b"GET /large HTTP/1.1\r\n\r\n")
-        wait_for(lambda: len(routes.connections) == 5)
-        wait_for(lambda: not routes.connections)
+        until(lambda: len(routes.connections) == 5)
+        until(lambda: not routes.connections)
     assert ask(port, "/hello") == (200, b"hello\n")
 
 
 def test_there_are_never_more_than_a_few(port: int, routes: HttpRoutes) -> None:
     with ExitStack() as stack:
         for _ in range(served.MAX_CONNECTIONS):
-            busy = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            busy = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S))
             busy.sendall(b"GET /large HTTP/1.1\r\n\r\n")  # and its answer is not read
-        wait_for(lambda: sum(not one.is_idle for one in list(routes.connections)) == served.MAX_CONNECTIONS)
+        until(lambda: sum(not one.is_idle for one in list(routes.connections)) == served.MAX_CONNECTIONS)
         assert send(port, b"GET /hello HTTP/1.1\r\n\r\n") == b""
-    wait_for(lambda: not routes.connections)
+    until(lambda: not routes.connections)
     assert ask(port, "/hello") == (200, b"hello\n")
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    import time
-
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_whoever_has_asked_nothing_for_longest_makes_room(port: int, routes: HttpRoutes) -> None:
     with ExitStack() as stack:
         first, *_, last = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S))
             for _ in range(served.MAX_CONNECTIONS)
         ]
-        wait_for(lambda: len(routes.connections) == served.MAX_CONNECTIONS)
+        until(lambda: len(routes.connections) == served.MAX_CONNECTIONS)
         assert ask(port, "/hello") == (200, b"hello\n")
         assert ended(first)
         last.sendall(b"GET /hello HTTP/1.0\r\n\r\n")

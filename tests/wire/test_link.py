@@ -42,7 +42,6 @@ def test_all_share_one_connection_which_is_opened_when_it_is_needed() -> None:
         node = Listening(lambda _: ANSWER, {KEY: (0, 1)})
         await node.open()
         link = link_to(node, negotiates=True)
-        assert link.versions is None
         answers = await asyncio.gather(*(link.call(REQUEST) for _ in range(10)))
         assert answers == [ANSWER] * 10 and node.opened == 1
         assert link.versions == {KEY: (0, 1)}

@@ -51,7 +51,7 @@ def test_a_crowd_does_not_keep_the_loop_to_itself() -> None:
         listener = await env.network.listen(partial(ServerConnection, settings, "PLAINTEXT"), "127.0.0.1", 0)
         await listener.serve()
         loop = asyncio.get_running_loop()
-        clients = [socket.create_connection(("127.0.0.1", listener.port), timeout=20) for _ in range(CONNECTIONS)]
+        clients = [socket.create_connection(("127.0.0.1", listener.port), timeout=60) for _ in range(CONNECTIONS)]
         while len(settings.connections) < CONNECTIONS:
             await asyncio.sleep(0.01)
         for client in clients:  # all is there before the loop looks again

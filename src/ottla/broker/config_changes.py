@@ -1,18 +1,21 @@
 """What AlterConfigs and IncrementalAlterConfigs have in common.
 
 The broker looks at a resource first: what is wrong by its form, and whether this node could take a config of its own.
-The rest goes to the controller, which knows the other rules. Answers come in the order of the request.
+The rest goes to the controller, which knows the other rules; where that is in another process, as a request of the same
+kind with the rows that are left. Answers come in the order of the request.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
 from ottla.broker.context import Context
 from ottla.broker.controller_call import call_controller
+from ottla.broker.controller_channel import ControllerIsHere
 from ottla.env.breath import Breath
 from ottla.env.slices import breathe
 from ottla.metadata.controller.requests import Request
@@ -40,21 +43,22 @@ def resource_of(row: Any) -> ConfigResource:
 
 
 async def alter(
-    context: Context, rows: Sequence[Any], check: Check, request_for: Callable[[list[Any]], Request[Outcomes]]
+    context: Context,
+    request: Any,
+    check: Check,
+    request_for: Callable[[list[Any]], Request[Outcomes]],
+    *,
+    passes_on: bool = False,
 ) -> Any:
+    """`passes_on` in a broker: a controller that is asked directly answers itself, active or not."""
+    rows = request.resources
     outcomes = await _look_at(context, rows, check)
     left = [row for row, outcome in zip(rows, outcomes, strict=True) if outcome is None]
-    told: dict[ConfigResource, ApiError] = {}
-    allowed = []
-    for row in left:
-        breathe()
-        refusal = _refusal(context, resource_of(row))
-        if refusal is None:
-            allowed.append(row)
-        else:
-            told[resource_of(row)] = refusal
-    if allowed:
-        told.update(await _by_the_controller(context, allowed, request_for))
+    told: Mapping[ConfigResource, ApiError] = {}
+    if left and passes_on and not context.node.local_controller.is_active:
+        told = await _passed_on(context, replace(request, resources=tuple(left)), request_for)
+    elif left:
+        told = await _decided_here(context, left, request_for)
     return context.respond(
         throttle_time=timedelta(0),
         responses=[
@@ -80,6 +84,35 @@ async def _look_at(context: Context, rows: Sequence[Any], check: Check) -> list[
         except KafkaError as error:
             outcomes.append(ApiError(error.code, error.message))
     return outcomes
+
+
+async def _passed_on(
+    context: Context, request: Any, request_for: Callable[[list[Any]], Request[Outcomes]]
+) -> Mapping[ConfigResource, ApiError]:
+    try:
+        answer = await context.node.forwarding.ask(context, request)
+    except ControllerIsHere:
+        return await _decided_here(context, request.resources, request_for)
+    except KafkaError as error:
+        return dict.fromkeys(map(resource_of, request.resources), ApiError(error.code, error.message))
+    return {resource_of(row): ApiError(row.error_code, row.error_message) for row in answer.responses}
+
+
+async def _decided_here(
+    context: Context, rows: Sequence[Any], request_for: Callable[[list[Any]], Request[Outcomes]]
+) -> Mapping[ConfigResource, ApiError]:
+    told: dict[ConfigResource, ApiError] = {}
+    allowed = []
+    for row in rows:
+        breathe()
+        refusal = _refusal(context, resource_of(row))
+        if refusal is None:
+            allowed.append(row)
+        else:
+            told[resource_of(row)] = refusal
+    if allowed:
+        told.update(await _by_the_controller(context, allowed, request_for))
+    return told
 
 
 async def _by_the_controller(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.env.slices import breathe
+from ottla.metadata.controller.result import ApiError
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Principal, Resource
 from ottla.wire.build import build, response_type
@@ -24,6 +25,14 @@ class Context(NamedTuple):
     connection: ServerConnection
     header: RequestHeader
     principal: Principal
+    refusal: ApiError | None = None
+    """Why the active controller, which is elsewhere, could not be asked: the API makes its answer of it."""
+    forwarded_host: str | None = None
+    """Where the client is whose request another node passed on."""
+
+    @property
+    def client_host(self) -> str:
+        return self.forwarded_host or self.connection.host
 
     @property
     def version(self) -> int:
@@ -66,7 +75,8 @@ class Api:
     `handle_raw`, for Produce and Fetch, gets the body's bytes and gives a whole frame. `advertise_from` is what
     ApiVersions says where that differs, and `is_offered` whether it says anything; an API that is not offered is
     answered nevertheless. `takes_long`: a short question may have a long answer. `forwards`: only the active controller
-    can answer; another node passes the request on.
+    can answer; another node passes the request on. With `forwards_itself` the API looks at it first and passes on what
+    is left.
     """
 
     key: int
@@ -79,3 +89,4 @@ class Api:
     is_offered: Callable[[Node], bool] | None = None
     takes_long: bool = False
     forwards: bool = False
+    forwards_itself: bool = False

@@ -17,6 +17,8 @@ _TIMED_OUT: Final = ApiError(ErrorCode.request_timed_out)
 
 async def call_controller(context: Context, request: Request[R], within: timedelta) -> R | ApiError:
     """A request that times out may still take effect, unless there was no time to begin with."""
+    if context.refusal is not None:
+        return context.refusal
     if within <= timedelta(0):
         return _TIMED_OUT
     try:
@@ -26,3 +28,10 @@ async def call_controller(context: Context, request: Request[R], within: timedel
         return _TIMED_OUT
     except KafkaError as error:
         return ApiError(error.code, error.message)
+
+
+def refusal(context: Context) -> ApiError | None:
+    """For what only the active controller may answer, though it need not ask anyone: why it cannot be answered here."""
+    if context.refusal is None and not context.node.local_controller.is_active:
+        return ApiError(ErrorCode.not_controller, "this node is not the active controller")
+    return context.refusal

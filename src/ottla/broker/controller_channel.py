@@ -23,6 +23,7 @@ from ottla.broker.error_codes import errors_in
 from ottla.env.backoff import Backoff
 from ottla.env.ports import Env
 from ottla.metadata.controller.requests import Request
+from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError, OttlaError
 from ottla.raft.messages import Destination
 from ottla.wire.build import build, request_type
@@ -53,6 +54,19 @@ class ChannelSettings:
 
     def limit(self, lane: Lane) -> float:
         return (self.heartbeat_ms if lane is Lane.LIFE else _LONGEST_MS) / 1000
+
+
+def channel_settings(config: BrokerConfig) -> ChannelSettings:
+    return ChannelSettings(
+        str(config.node_id),
+        config.get_int("broker.heartbeat.interval.ms"),
+        config.get_int("controller.socket.timeout.ms"),
+        config.get_int("socket.connection.setup.timeout.ms"),
+    )
+
+
+class ControllerIsHere(Exception):
+    """What was to be sent away can be asked of this node's own controller."""
 
 
 class _NotNow(Exception):
@@ -95,9 +109,14 @@ class ControllerChannel:
         return reply
 
     async def call(self, entity: Any, within: float) -> Any:
-        """One of Kafka's requests as it is, to the active controller in another process; its answer as it is."""
+        """One of Kafka's requests as it is, to the active controller in another process; its answer as it is.
+
+        ControllerIsHere if the own one turns out to be active.
+        """
 
         async def attempt(left: float) -> Any:
+            if self._local is not None and self._local.is_active:
+                raise ControllerIsHere
             return _answered(await self._send(Lane.CLIENTS, lambda _: entity, left))
 
         return await self._until_answered(Lane.CLIENTS, within, attempt)

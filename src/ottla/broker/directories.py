@@ -1,21 +1,16 @@
-"""Tells the controller which log dir a partition lies in, which have failed (KIP-858) or are cordoned (KIP-1066)."""
+"""Tells the controller which log dir a partition lies in, and, by heartbeats, which have failed (KIP-858)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final
 from uuid import UUID
 
 from ottla.env.tasks import Tasks
-from ottla.metadata.controller.requests import (
-    AssignReplicasToDirs,
-    CordonDirectories,
-    ReplicaDirectory,
-    TakeDirectoriesOffline,
-)
+from ottla.metadata.controller.requests import AssignReplicasToDirs, ReplicaDirectory
 from ottla.metadata.controller_port import ControllerPort
 from ottla.model.errors import ErrorCode, KafkaError
 
@@ -27,13 +22,19 @@ _AT_ONCE: Final = 2250  # as many as Kafka puts into a request
 class Directories:
     """One message after the other: a directory that fails is told of after the partitions that were put into it."""
 
-    def __init__(self, controller: ControllerPort, node_id: int, broker_epoch: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        controller: ControllerPort,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        tell_failed: Callable[[Iterable[UUID]], None],
+    ) -> None:
         self._controller = controller
         self._node_id = node_id
         self._broker_epoch = broker_epoch
+        self._tell_failed = tell_failed
         self._assigned: dict[tuple[UUID, int], UUID] = {}
         self._failed: list[UUID] = []
-        self._cordoned: tuple[UUID, ...] | None = None  # None: told already
         self._is_telling = False
         self._again: asyncio.TimerHandle | None = None
         self._tasks = Tasks(lambda error: _log.error("the controller could not be told of log dirs: %s", error))
@@ -52,11 +53,6 @@ class Directories:
         self._failed.append(directory)
         self._tell()
 
-    def cordon(self, directories: tuple[UUID, ...]) -> None:
-        """These, and no others."""
-        self._cordoned = directories
-        self._tell()
-
     def _tell(self) -> None:
         if not self._is_telling:
             self._is_telling = True
@@ -64,16 +60,11 @@ class Directories:
 
     async def _tell_all(self) -> None:
         try:
-            while self._assigned or self._failed or self._cordoned is not None:
-                if self._assigned:
-                    await self._tell_assignments()
-                elif self._cordoned is not None:
-                    cordoned = self._cordoned
-                    await self._controller.submit(CordonDirectories(self._node_id, self._broker_epoch(), cordoned))
-                    if self._cordoned is cordoned:
-                        self._cordoned = None
-                else:
-                    await self._tell_failures()
+            while self._assigned:
+                await self._tell_assignments()
+            failed, self._failed = self._failed, []
+            if failed:
+                self._tell_failed(failed)
         except KafkaError as error:
             _log.error("the controller could not be told of log dirs, it is tried again: %s", error)
             self._again = asyncio.get_running_loop().call_later(_AGAIN_AFTER_S, self._tell)
@@ -87,11 +78,6 @@ class Directories:
         for key, directory in told.items():
             if self._assigned.get(key) == directory:  # else there is something newer to tell
                 del self._assigned[key]
-
-    async def _tell_failures(self) -> None:
-        failed = tuple(self._failed)
-        await self._controller.submit(TakeDirectoriesOffline(self._node_id, self._broker_epoch(), failed))
-        del self._failed[: len(failed)]
 
     async def settle(self) -> None:
         """Until all is told: before a broker is unfenced the controller must know what it has lost."""

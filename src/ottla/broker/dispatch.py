@@ -10,11 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.controller_channel import ControllerIsHere
 from ottla.broker.error_codes import errors_in
 from ottla.broker.long_requests import SMALL_BYTES, LongRequests
 from ottla.broker.request_metrics import ApiStats, RequestMetrics
 from ottla.env.ports import Buffer
 from ottla.env.slices import Sliced, is_sliced
+from ottla.metadata.controller.result import ApiError
+from ottla.model.errors import KafkaError
 from ottla.security.authorizer import ANONYMOUS
 from ottla.wire.codec import (
     API_VERSIONS,
@@ -25,7 +28,7 @@ from ottla.wire.codec import (
     parse_request_header,
     response_frame,
 )
-from ottla.wire.reply import Later, Message
+from ottla.wire.reply import CloseConnection, Later, Message
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -41,11 +44,12 @@ _PRODUCE: Final = 0
 
 
 class Dispatcher:
-    def __init__(self, node: Node, apis: Iterable[Api]) -> None:
+    def __init__(self, node: Node, apis: Iterable[Api], *, may_forward: bool = True) -> None:
         self.apis = {api.key: api for api in apis}
         self.metrics = RequestMetrics(self.apis.values())
         self.stats = self.metrics.by_key
         self._node = node
+        self._may_forward = may_forward
         self._elapsed = node.env.clock.elapsed
         self._long = LongRequests(self._elapsed)
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -68,6 +72,8 @@ class Dispatcher:
         answer: Message | Later
         if api.handle_raw is not None:
             answer = api.handle_raw(context, body)
+        elif api.forwards and self._forwards(api):
+            answer = self._later(header, stats, self._forward(api, context, bytes(frame)))
         elif api.takes_long or len(body) > SMALL_BYTES:
             answer = self.in_slices(context, body, partial(self._ask, api, context, stats))
         else:
@@ -99,6 +105,22 @@ class Dispatcher:
             return _wait(context, stats, answer)
         return _encoded(header, stats, answer)
 
+    def _forwards(self, api: Api) -> bool:
+        return self._may_forward and not api.forwards_itself and not self._node.local_controller.is_active
+
+    async def _forward(self, api: Api, context: Context, frame: bytes) -> Any:
+        """If nobody answers, the API itself says so, in its own form."""
+        try:
+            return await self._node.forwarding.pass_on(context, frame)
+        except ControllerIsHere:
+            pass
+        except KafkaError as error:
+            context = context._replace(refusal=ApiError(error.code, error.message))
+        header = context.header
+        assert api.handle is not None
+        answer = api.handle(context, decode_request(header.key, header.version, frame[header.body :]))
+        return await answer if asyncio.iscoroutine(answer) else answer
+
     def _unsupported(self, api: Api | None, context: Context) -> bytes:
         """Kafka closes the connection; only ApiVersions answers, so that a newer client can step down (KIP-511)."""
         header = context.header
@@ -120,6 +142,8 @@ class Dispatcher:
                 later.complete(await (Sliced(self._elapsed, encoded()) if in_slices else encoded()))
             except asyncio.CancelledError:
                 raise
+            except CloseConnection as error:
+                later.fail(error)
             except Exception:
                 _log.exception("request with key %d version %d failed", header.key, header.version)
                 later.fail()

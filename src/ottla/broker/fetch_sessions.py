@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from ottla.broker.follower_watch import FollowerWatch
 from ottla.model.errors import ErrorCode
 from ottla.model.names import NO_EPOCH, NO_OFFSET
 
@@ -26,6 +27,7 @@ class Wanted(NamedTuple):
     max_bytes: int
     current_leader_epoch: int = NO_EPOCH
     last_fetched_epoch: int = NO_EPOCH
+    start_offset: int = NO_OFFSET  # of a follower's log
 
 
 class Told(NamedTuple):
@@ -44,6 +46,11 @@ class Session:
     last_used_ms: int = 0
     wanted: dict[tuple[object, int], Wanted] = field(default_factory=dict)
     told: dict[tuple[object, int], Told] = field(default_factory=dict)
+    follower: FollowerWatch | None = None
+
+    def end(self) -> None:
+        if self.follower is not None:
+            self.follower.close()
 
 
 class SessionError(Exception):
@@ -63,26 +70,39 @@ class FetchSessions:
         return len(self._sessions)
 
     def close(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.end()
 
-    def create(self, wanted: dict[tuple[object, int], Wanted], uses_topic_ids: bool, now_ms: int) -> Session | None:
+    def create(
+        self,
+        wanted: dict[tuple[object, int], Wanted],
+        uses_topic_ids: bool,
+        now_ms: int,
+        follower: FollowerWatch | None = None,
+    ) -> Session | None:
         """None where there is no room: the client then sends everything with each request."""
-        if not wanted or not self._make_room(now_ms):
+        if not wanted or not self._make_room(now_ms, is_follower=follower is not None):
             return None
         session_id = _NO_SESSION
         while session_id == _NO_SESSION or session_id in self._sessions:
             session_id = self._below(_MAX) + 1
-        session = Session(session_id, uses_topic_ids, last_used_ms=now_ms, wanted=wanted)
+        session = Session(session_id, uses_topic_ids, last_used_ms=now_ms, wanted=wanted, follower=follower)
         self._sessions[session_id] = session
         return session
 
-    def _make_room(self, now_ms: int) -> bool:
+    def _make_room(self, now_ms: int, *, is_follower: bool) -> bool:
+        """One that was not used for long gives way; to a follower, any consumer's does."""
         if len(self._sessions) < self._slots:
             return True
         oldest = min(self._sessions.values(), key=lambda session: session.last_used_ms, default=None)
-        if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
+        if oldest is not None and now_ms - oldest.last_used_ms >= self._eviction_ms:
+            self.close(oldest.id)
+            return True
+        consumers = [session for session in self._sessions.values() if session.follower is None]
+        if not is_follower or not consumers:
             return False
-        del self._sessions[oldest.id]
+        self.close(min(consumers, key=lambda session: session.last_used_ms).id)
         return True
 
     def go_on(
@@ -102,9 +122,12 @@ class FetchSessions:
             raise SessionError(ErrorCode.invalid_fetch_session_epoch)
         if session.uses_topic_ids != uses_topic_ids:
             raise SessionError(ErrorCode.fetch_session_topic_id_error)
-        for key in forgotten:
+        gone = list(forgotten)
+        for key in gone:
             session.wanted.pop(key, None)
             session.told.pop(key, None)
+        if session.follower is not None:
+            session.follower.forget(gone)
         for key, value in wanted.items():
             session.wanted[key] = value
         session.epoch = epoch + 1 if epoch < _MAX else 1

@@ -24,7 +24,7 @@ def what_is_wrong_with(node: Node) -> str | None:
     """A warning with advice if the limit may be too low for what is there already."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     connections = node.config.get_int("max.connections")
-    segments = sum(len(log.segments) for log in node.logs.all_logs())
+    segments = sum(len(log.segments) for log in node.logs.all_logs()) if node.broker is not None else 0
     return too_low(limit, segments, _CONNECTIONS if connections >= _NO_LIMIT else connections)
 
 

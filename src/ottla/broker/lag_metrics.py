@@ -50,7 +50,7 @@ class LagMetrics:
 
     def collect(self) -> Iterator[Gathered]:
         node = self._node
-        if not node.is_serving:
+        if not node.is_serving or node.broker is None:
             return
         yield Gathered(BROKERS, [("", sum(broker.active for broker in node.image.brokers.values()))])
         topics = list(node.image.topics.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os.path
 from dataclasses import dataclass
+from uuid import UUID
 
 from ottla.env.ports import Env
 from ottla.log.log_dir import LogDir
@@ -19,6 +20,7 @@ _log = logging.getLogger("ottla.broker")
 @dataclass(frozen=True, slots=True)
 class OpenedDirs:
     cluster_id: str
+    metadata_directory_id: UUID
     online: list[LogDir]
     offline: list[str]
 
@@ -33,7 +35,8 @@ def open_log_dirs(env: Env, config: BrokerConfig) -> OpenedDirs:
 
     A folder that is not formatted, or is somebody else's, does: a mix-up here would mix up data.
     """
-    opened = OpenedDirs(_owner(env, config, config.metadata_log_dir).cluster_id, [], [])
+    owner = _owner(env, config, config.metadata_log_dir)
+    opened = OpenedDirs(owner.cluster_id, owner.directory_id, [], [])
     for folder in config.log_dirs:
         try:
             meta = _load(env, folder)

@@ -91,7 +91,8 @@ def _is_under_replicated(partition: Partition) -> bool:
     return partition.is_leader and len(leadership.isr) < len(leadership.replicas)
 
 
-NODE: Final[tuple[tuple[Family, Callable[[Node], float]], ...]] = (
+Figure = tuple[Family, Callable[["Node"], float]]
+NODE: Final[tuple[Figure, ...]] = (
     (
         Family(
             "kafka_server_kafkaserver_brokerstate",
@@ -99,30 +100,6 @@ NODE: Final[tuple[tuple[Family, Callable[[Node], float]], ...]] = (
             "0 not running, 1 starting, 2 recovering, 3 running, 7 stopping.",
         ),
         lambda node: node.state,
-    ),
-    (
-        Family("kafka_server_replicamanager_partitioncount", G, "Partitions on this node."),
-        lambda node: len(_here(node)),
-    ),
-    (
-        Family("kafka_server_replicamanager_leadercount", G, "Of those, led by it."),
-        lambda node: sum(partition.is_leader for partition in _here(node)),
-    ),
-    (
-        Family("kafka_server_replicamanager_offlinereplicacount", G, "Partitions that should be here, and cannot."),
-        lambda node: _offline(node),
-    ),
-    (
-        Family("kafka_server_replicamanager_underreplicatedpartitions", G, "Led here, and a replica is not in sync."),
-        lambda node: sum(map(_is_under_replicated, _here(node))),
-    ),
-    (
-        Family("kafka_server_replicamanager_underminisrpartitioncount", G, "Led here, in-sync replicas below min.isr."),
-        lambda node: sum(partition.is_leader and partition.is_under_min_isr for partition in _here(node)),
-    ),
-    (
-        Family("kafka_server_replicamanager_atminisrpartitioncount", G, "Led here, just as many as min.isr demands."),
-        lambda node: sum(partition.is_leader and partition.is_at_min_isr for partition in _here(node)),
     ),
     (
         Family("kafka_controller_kafkacontroller_activecontrollercount", G, "1 on the controller that leads."),
@@ -173,6 +150,36 @@ NODE: Final[tuple[tuple[Family, Callable[[Node], float]], ...]] = (
         lambda node: node.image.offset,
     ),
     (
+        Family("ottla_timers", G, "Waits that are under way: long polls, delayed acks, expiries."),
+        lambda node: len(node.timers),
+    ),
+)
+BROKER: Final[tuple[Figure, ...]] = (
+    (
+        Family("kafka_server_replicamanager_partitioncount", G, "Partitions on this node."),
+        lambda node: len(_here(node)),
+    ),
+    (
+        Family("kafka_server_replicamanager_leadercount", G, "Of those, led by it."),
+        lambda node: sum(partition.is_leader for partition in _here(node)),
+    ),
+    (
+        Family("kafka_server_replicamanager_offlinereplicacount", G, "Partitions that should be here, and cannot."),
+        lambda node: _offline(node),
+    ),
+    (
+        Family("kafka_server_replicamanager_underreplicatedpartitions", G, "Led here, and a replica is not in sync."),
+        lambda node: sum(map(_is_under_replicated, _here(node))),
+    ),
+    (
+        Family("kafka_server_replicamanager_underminisrpartitioncount", G, "Led here, in-sync replicas below min.isr."),
+        lambda node: sum(partition.is_leader and partition.is_under_min_isr for partition in _here(node)),
+    ),
+    (
+        Family("kafka_server_replicamanager_atminisrpartitioncount", G, "Led here, just as many as min.isr demands."),
+        lambda node: sum(partition.is_leader and partition.is_at_min_isr for partition in _here(node)),
+    ),
+    (
         Family("kafka_server_fetchsessioncache_numincrementalfetchsessions", G, "Fetch sessions (KIP-227)."),
         lambda node: len(node.fetch_sessions),
     ),
@@ -183,10 +190,6 @@ NODE: Final[tuple[tuple[Family, Callable[[Node], float]], ...]] = (
     (
         Family("kafka_network_requestchannel_requestqueuesize", G, "Requests that wait for others to end."),
         lambda node: node.dispatcher.queued,
-    ),
-    (
-        Family("ottla_timers", G, "Waits that are under way: long polls, delayed acks, expiries."),
-        lambda node: len(node.timers),
     ),
 )
 DIR_OFFLINE: Final = Family(
@@ -232,6 +235,13 @@ class NodeMetrics:
             yield Gathered(NODE[0][0], [("", node.state)])
             return
         for family, value in NODE:
+            yield Gathered(family, _one(node, value))
+        if node.broker is not None:
+            yield from self._of_broker()
+
+    def _of_broker(self) -> Iterator[Gathered]:
+        node = self._node
+        for family, value in BROKER:
             yield Gathered(family, _one(node, value))
         dirs = [(labels(logdirectory=path), int(path in node.logs.offline)) for path in node.config.log_dirs]
         yield Gathered(DIR_OFFLINE, dirs)

@@ -10,11 +10,14 @@ from uuid import UUID
 
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.node_metrics import Gone
+from ottla.broker.replication import Replication
 from ottla.env.breath import Breath
 from ottla.env.files import is_shortage
 from ottla.env.ports import Env
 from ottla.env.tasks import Tasks
+from ottla.env.timers import TimerWheel
 from ottla.log.manager import LogManager
+from ottla.metadata.controller_port import ControllerPort
 from ottla.metadata.delta import MetadataDelta, PartitionKey
 from ottla.metadata.image import (
     DIRECTORY_LOST,
@@ -29,6 +32,7 @@ from ottla.model.config import BrokerConfig, LogConfig, log_config
 from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
 from ottla.replica.partition import Leadership, Partition
+from ottla.replica.surroundings import NoSurroundings
 from ottla.replica.waiting import WaitingRoom
 
 if TYPE_CHECKING:
@@ -71,6 +75,12 @@ class Replicas:
         self._missing: list[TopicPartition] = []  # of which the log dir is not here, and nobody was told yet
         self._last_config: tuple[str, MetadataImage, BrokerConfig, LogConfig] | None = None
         self._assign = assign  # tells where a partition lies, if the metadata says something else
+        self.replication: Replication | None = None  # with other brokers, once this node takes part in it
+        self.replication_bytes_out = 0
+
+    def replicate(self, timers: TimerWheel, controller: ControllerPort, broker_epoch: Callable[[], int]) -> None:
+        """To be called before the first partition is placed."""
+        self.replication = Replication(self._env, timers, self._config, self._logs, self, controller, broker_epoch)
 
     # -- looking up
 
@@ -177,6 +187,8 @@ class Replicas:
     async def stop(self) -> None:
         self._to_make.clear()
         await self._tasks.stop()
+        if self.replication is not None:
+            await self.replication.stop()
         for partition in self.by_id.values():
             partition.stop()
 
@@ -208,10 +220,20 @@ class Replicas:
             partition = self._add(key, topic_id, log)
         try:
             partition.lead_or_follow(
-                Leadership(image.leader, image.leader_epoch, image.isr, image.replicas, image.partition_epoch)
+                Leadership(
+                    image.leader,
+                    image.leader_epoch,
+                    image.isr,
+                    image.replicas,
+                    image.partition_epoch,
+                    image.adding_replicas,
+                    image.removing_replicas,
+                )
             )
         except OSError as error:  # must not keep the partitions after it from what was published
             _log.error("the leader epoch of %s could not be stored: %s", key, error)
+        if self.replication is not None:
+            self.replication.placed(partition)
 
     def _open(self, key: TopicPartition, topic_id: UUID, directory: UUID, is_new: bool) -> PartitionLog | None:
         """The log of a partition, a new one if need be; None if it lies in a log dir that is offline, or not ours."""
@@ -246,7 +268,7 @@ class Replicas:
                 del self.by_name[key]
                 del self.by_id[partition.topic_id, key.partition]
                 self.gone.add(partition)
-                partition.lead_or_follow(Leadership(-1, partition.leader_epoch, (), ()))
+                self._leave(partition)
                 self._waiting.touch(key)
                 told = self.image.partition(partition.topic_id, key.partition)
                 if told is not None and told.directory_of(self._node_id) != log_dir.id:
@@ -254,7 +276,8 @@ class Replicas:
 
     def _add(self, key: TopicPartition, topic_id: UUID, log: PartitionLog) -> Partition:
         high_watermark = self._checkpointed.get(key, log.start_offset)
-        partition = Partition(self._env, self._node_id, key, topic_id, log, high_watermark)
+        around = self.replication if self.replication is not None else NoSurroundings()
+        partition = Partition(self._env, self._node_id, key, topic_id, log, high_watermark, around)
         partition.listeners.append(self)
         self._have_moved = True
         self.by_name[key] = partition
@@ -272,11 +295,16 @@ class Replicas:
         self._have_moved = True
         if self.by_name.get(key) is partition:
             del self.by_name[key]
-        partition.lead_or_follow(Leadership(-1, partition.leader_epoch, (), ()))
+        self._leave(partition)
         try:
             self._logs.delete(key)
         except OSError as error:
             _log.error("the folder of %s could not be marked as deleted, a restart will set it aside: %s", key, error)
+
+    def _leave(self, partition: Partition) -> None:
+        if self.replication is not None:
+            self.replication.gone(partition)
+        partition.resign()
 
     # -- what partitions tell
 

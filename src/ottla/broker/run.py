@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.broker.file_limit import raise_file_limit, what_is_wrong_with
-from ottla.broker.node import Node
+from ottla.broker.node import Node, StartGivenUp
 from ottla.env import logs
 from ottla.env.clock import SystemClock
 from ottla.env.disk import PosixDisk
@@ -39,7 +39,8 @@ def real_env() -> Env:
 def run(config: BrokerConfig, *, on_started: Callable[[str], None]) -> None:
     """Returns after a clean stop (SIGINT, SIGTERM or SIGHUP). SIGUSR1 writes the loop's lag to the log.
 
-    A signal while the node starts stops it as soon as it has: `on_started` is then not called.
+    A signal while the node starts stops it as soon as it has, or at once while it waits for a quorum: `on_started` is
+    then not called.
     """
     logs.set_up(str(config.get("ottla.log.format")), node_id=config.node_id)
     raise_file_limit()
@@ -59,12 +60,21 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stop.set)
     node = Node(real_env(), config)
+
+    def told_to_stop() -> None:
+        stop.set()
+        node.give_up_start()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, told_to_stop)
     loop.add_signal_handler(signal.SIGUSR1, _tell_lag, node)
     gc.disable()  # of what a start makes little goes away again
-    await _start(node)
+    try:
+        await _start(node)
+    except StartGivenUp:
+        await node.stop()
+        return
     gc.enable()
     if (warning := what_is_wrong_with(node)) is not None:
         _log.warning("%s", warning)

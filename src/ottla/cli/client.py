@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from ottla.cli.cluster import Cluster
+from ottla.cli.cluster_options import Cluster
 from ottla.cli.partitions import chosen
 from ottla.model.errors import OttlaError
 

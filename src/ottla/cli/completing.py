@@ -44,7 +44,7 @@ def group_names(context: click.Context, param: click.Parameter, incomplete: str)
 
 def _asked(context: click.Context, incomplete: str, ask: Callable[[Session], Awaitable[list[str]]]) -> list[str]:
     """What the cluster of the command line offers; nothing if it cannot be asked."""
-    from ottla.cli.cluster import chosen_cluster
+    from ottla.cli.cluster_options import chosen_cluster
     from ottla.model.errors import OttlaError
 
     try:

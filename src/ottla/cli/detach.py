@@ -24,8 +24,8 @@ def start_detached(folder: Path, node: Callable[[Callable[[str], None]], object]
     pid = os.fork()
     if pid == 0:
         os.close(ready_read)
-        _be_a_daemon(log)
-        _child(node, ready_write)
+        be_a_daemon(log)
+        run_child(node, ready_write)
     os.close(ready_write)
     with os.fdopen(ready_read) as pipe:
         address = pipe.readline().strip()
@@ -37,7 +37,8 @@ def start_detached(folder: Path, node: Callable[[Callable[[str], None]], object]
     raise OttlaError(f"the node did not start (exit code {code}). The end of {log}:\n{tail}")
 
 
-def _be_a_daemon(log: Path) -> None:
+def be_a_daemon(log: Path) -> None:
+    """In a session of its own, so that Ctrl-C at a terminal is not for it."""
     os.setsid()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -50,7 +51,7 @@ def _be_a_daemon(log: Path) -> None:
     os.close(out)
 
 
-def _child(node: Callable[[Callable[[str], None]], object], ready: int) -> None:
+def run_child(node: Callable[[Callable[[str], None]], object], ready: int) -> None:
     """Never returns: what the caller's stack would do afterwards is the parent's business."""
 
     def started(address: str) -> None:

@@ -12,11 +12,15 @@ from ottla.cli.groups import LazyGroup
 
 COMMANDS: Final = {
     # name: (module, what --help says without importing it)
-    "up": ("ottla.cli.up", "Start a node here and now: a Kafka broker on 127.0.0.1:9092."),
-    "down": ("ottla.cli.down", "Stop the node of a data folder."),
+    "up": ("ottla.cli.up", "Start a node or a cluster here and now: a Kafka broker on 127.0.0.1:9092."),
+    "down": ("ottla.cli.down", "Stop the node or the cluster of a data folder."),
+    "node": ("ottla.cli.node", "List, stop, start, restart and kill single nodes of a cluster on this machine."),
     "broker": ("ottla.cli.broker", "Run a node as a server.properties file says."),
     "storage": ("ottla.cli.storage", "Prepare the folders of a node."),
+    "cluster": ("ottla.cli.cluster", "Look at a cluster: its state, its nodes, its metadata quorum."),
     "topic": ("ottla.cli.topic", "Create, list, describe, change, empty, copy and delete topics."),
+    "reassign": ("ottla.cli.reassign", "Move partitions between brokers: plan, run, watch, cancel."),
+    "elect": ("ottla.cli.elect", "Elect leaders of partitions."),
     "group": ("ottla.cli.group", "List, describe, watch, reset and delete consumer groups."),
     "config": ("ottla.cli.config", "Show, change and explain configs."),
     "log": ("ottla.cli.log", "Look into the files of a log, and check them."),

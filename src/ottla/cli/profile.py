@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.cluster import Addresses
+from ottla.cli.cluster_options import Addresses
 from ottla.cli.completing import profile_names
 from ottla.cli.groups import SuggestingGroup
 from ottla.cli.name_value import NameValue, from_file_option

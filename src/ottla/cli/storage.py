@@ -35,19 +35,40 @@ def random_uuid(output: str | None) -> None:
 @command.command("format")
 @click.option("-t", "--cluster-id", required=True, help="The same for all nodes of a cluster.")
 @click.option("-c", "--config", "file", type=click.Path(path_type=Path), required=True, help="A server.properties.")
-@click.option("--standalone", is_flag=True, help="As Kafka's tool has it; here a node is always formatted like that.")
+@click.option("-s", "--standalone", is_flag=True, help="The quorum begins with this controller as its only voter.")
+@click.option(
+    "-I",
+    "--initial-controllers",
+    "initial",
+    metavar="LIST",
+    help="The voters that the quorum begins with: id@host:port:directory, separated by commas; the same for all nodes.",
+)
+@click.option(
+    "-N",
+    "--no-initial-controllers",
+    "none_initially",
+    is_flag=True,
+    help="The quorum is there, or others begin it; this node will learn of it.",
+)
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Leave folders that are formatted as they are.")
 @outcome_option
 def format_storage(
-    cluster_id: str, file: Path, standalone: bool, ignore_formatted: bool, output: str | None
-) -> None:  # fmt: skip
+    cluster_id: str,
+    file: Path,
+    standalone: bool,
+    initial: str | None,
+    none_initially: bool,
+    ignore_formatted: bool,
+    output: str | None,
+) -> None:
     """Format the folders that a server.properties names."""
-    from ottla.cli.format_dirs import folders, format_folders
+    from ottla.cli.format_dirs import chosen_voters, folders, format_folders
     from ottla.model.config import broker_config, load_properties
 
     loaded = load_properties(file)
     config = broker_config(loaded.values, loaded.where)
-    formatted = format_folders(config, cluster_id, ignore_formatted=ignore_formatted)
+    voters = chosen_voters(config, standalone=standalone, none_initially=none_initially, initial=initial)
+    formatted = format_folders(config, cluster_id, voters=voters, ignore_formatted=ignore_formatted)
     rows = [
         {"folder": folder, "node_id": config.node_id, "cluster_id": cluster_id, "formatted": folder in formatted}
         for folder in folders(config)

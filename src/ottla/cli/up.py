@@ -38,6 +38,14 @@ print(consumer.poll(5).value())
 
 
 @click.command()
+@click.option(
+    "--brokers", type=click.IntRange(1, 100),
+    help="Start so many brokers as one cluster, each a process of its own, on ports from --port on.",
+)  # fmt: skip
+@click.option(
+    "--controllers", type=click.IntRange(1, 9),
+    help="With --brokers: so many controllers of their own. Otherwise up to three brokers are controllers too.",
+)  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0 for any.")
 @click.option(
     "--data", "folder", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_DATA, show_default=True,
@@ -51,6 +59,8 @@ print(consumer.poll(5).value())
 @click.option("--detach", is_flag=True, help="Go into the background once the node answers.")
 @outcome_option
 def command(
+    brokers: int | None,
+    controllers: int | None,
     port: int,
     folder: Path,
     metrics_port: int | None,
@@ -59,7 +69,11 @@ def command(
     detach: bool,
     output: str | None,
 ) -> None:
-    """Start a node here and now: a Kafka broker on 127.0.0.1:9092. Ctrl-C stops it, its data stay."""
+    """Start a node here and now: a Kafka broker on 127.0.0.1:9092. Ctrl-C stops it, its data stay.
+
+    With --brokers, a cluster: a supervisor shows how its nodes are and restarts none by itself; `ottla node` stops,
+    starts and kills single ones. The same data folder again continues the same cluster, with more brokers if asked for.
+    """
     ctrl_c = CtrlC()
 
     from ottla.cli.pid_file import PidFile, running
@@ -81,6 +95,14 @@ def command(
         )
     try:
         watched = log_format_config(log_format)
+        from ottla.cli.supervise.layout import FILE_NAME
+
+        if brokers is not None or controllers is not None or (folder / FILE_NAME).exists():
+            from ottla.cli.supervise.up import Wanted, run_cluster
+
+            wanted = Wanted(folder, brokers, controllers, port, metrics_port, watched | dict(given))
+            run_cluster(wanted, pid_file, detach=detach, output=output, begun=begun)
+            return
         if metrics_port is not None:
             watched["ottla.metrics.listener"] = f"{HOST}:{metrics_port}"
         config = _config(folder, port, watched | dict(given))
@@ -163,24 +185,24 @@ def _tell(output: str | None, node: _Started) -> None:
 
 
 def _greet(node: _Started) -> None:
-    stop = f"{_this_command()} down --data {shlex.quote(str(node.folder))}"
+    stop = f"{this_command()} down --data {shlex.quote(str(node.folder))}"
     click.echo(f"Ottla {__version__} is up at {click.style(node.address, bold=True)} after {node.seconds:.2f} s.")
     click.echo(f"  data  {node.folder}")
     if node.log is not None:
         click.echo(f"  runs  in the background, pid {node.pid}, log in {node.log}")
     click.echo(f"  stop  {stop if node.log is not None else f'Ctrl-C (or: {stop})'}")
-    click.echo(f"\nTo try it, in Python{'' if _is_on_path(sys.executable) else f' ({sys.executable})'}:\n")
+    click.echo(f"\nTo try it, in Python{'' if is_on_path(sys.executable) else f' ({sys.executable})'}:\n")
     for line in SNIPPET.format(address=node.address).splitlines():
         click.echo(f"  {line}" if line else "")
     click.echo()
 
 
-def _this_command() -> str:
+def this_command() -> str:
     """As the shell finds it: an environment that `make` has prepared need not be active."""
     typed = sys.argv[0]
-    return "ottla" if _is_on_path(typed) or Path(typed).name != "ottla" else shlex.quote(typed)
+    return "ottla" if is_on_path(typed) or Path(typed).name != "ottla" else shlex.quote(typed)
 
 
-def _is_on_path(program: str) -> bool:
+def is_on_path(program: str) -> bool:
     found = shutil.which(Path(program).name)
     return found is not None and Path(found).absolute() == Path(program).absolute()

@@ -47,16 +47,18 @@ class TcpListener:
         self._backlog = backlog
         self._loop = asyncio.get_running_loop()
         self._resting: asyncio.TimerHandle | None = None
+        self._is_serving = False
         self._is_reading = False
         self._beginning: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
         for sock in self._sockets:
             sock.listen(self._backlog)
+        self._is_serving = True
         self._read()
 
     def resume(self) -> None:
-        if not self._is_reading and self._sockets and self._gate.wait() == 0:
+        if self._is_serving and not self._is_reading and self._sockets and self._gate.wait() == 0:
             self._read()
 
     def close(self) -> None:

@@ -163,6 +163,14 @@ class OffsetIndex:
         n = _last_not_above(self.entries, _OFFSET_ENTRY, offset - self.base_offset)
         return self.entry(n) if n >= 0 else None
 
+    def truncate_to(self, position: int) -> tuple[int, int] | None:
+        """Drops entries of batches that begin at a position or after it; gives the last that stays. May wait."""
+        count = self.entries.count
+        while count and self.entry(count - 1)[1] >= position:
+            count -= 1
+        self.entries.truncate(count)
+        return self.entry(count - 1) if count else None
+
     def keep_sound(self, below: int) -> None:
         """Keeps entries from the first on as long as they rise and are for offsets below the given one.
 
@@ -227,6 +235,14 @@ class TimeIndex:
                 break
             count, before = count + 1, (timestamp, relative)
         self.drop_after(count)
+
+    def truncate_to(self, offset: int) -> TimeEntry | None:
+        """Drops entries that point to an offset or beyond; gives the last that stays. May wait."""
+        count = self.entries.count
+        while count and self.entry(count - 1).offset >= offset:
+            count -= 1
+        self.drop_after(count)
+        return self.last()
 
     def drop_after(self, count: int) -> None:
         self.entries.truncate(count)

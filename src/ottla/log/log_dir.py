@@ -110,6 +110,10 @@ class LogDir:
         self._unlock()
         self.on_failed(self)
 
+    def unlock(self) -> None:
+        """For a dir that was locked and not used otherwise."""
+        self._unlock()
+
     # -- loading
 
     def load(self, known: KnownTopic) -> list[str]:
@@ -271,6 +275,20 @@ class LogDir:
         await self._start_file.settle()
         return self._start_file.on_disk >= number
 
+    async def checkpoint_durably(self) -> bool:
+        """False if that was not possible."""
+        self.checkpoint()
+        recovery, start = self._recovery_file.put_count, self._start_file.put_count
+        await self._recovery_file.settle()
+        await self._start_file.settle()
+        return self._recovery_file.on_disk >= recovery and self._start_file.on_disk >= start
+
+    def make_cut_durable_now(self, log: PartitionLog) -> None:
+        """Blocking."""
+        self._recovery_file.put_now(write_offsets(self._recovery_offsets()))
+        self._start_file.put_now(write_offsets(self._start_offsets_to_keep()))
+        log.sync_now()
+
     def checkpoint_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
         if offsets != self._checkpointed_high_watermarks:
             self._checkpointed_high_watermarks = offsets
@@ -299,12 +317,12 @@ class LogDir:
         jobs = min(len(logs), _STOPPING_JOBS)
         await asyncio.gather(*[blocking(_stop, logs[number::jobs]) for number in range(jobs)])
         try:
-            for name, offsets in (
-                (RECOVERY_POINT_CHECKPOINT, self._recovery_offsets()),
-                (LOG_START_OFFSET_CHECKPOINT, self._start_offsets_to_keep()),
-                (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
+            for file, offsets in (
+                (self._recovery_file, self._recovery_offsets()),
+                (self._start_file, self._start_offsets_to_keep()),
+                (self._high_watermark_file, high_watermarks),
             ):
-                write_atomically(self._disk, f"{self.path}/{name}", write_offsets(offsets))
+                file.put_now(write_offsets(offsets))  # the same may be on its way in a thread
             if all(log.failed is None for log in self.logs.values()):
                 write_atomically(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_MARK}", write_clean_shutdown(broker_epoch))
         except OSError as error:

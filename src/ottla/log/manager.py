@@ -16,6 +16,7 @@ from ottla.env.timers import TimerWheel
 from ottla.log.log_dir import KnownTopic, LogDir
 from ottla.log.partition_log import PartitionLog
 from ottla.log.retention import delete_given_up, give_up_old_segments, is_at_rest
+from ottla.log.truncation import truncate_fully_and_start_at, truncate_to
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
 
@@ -157,6 +158,36 @@ class LogManager:
             log_dir.fail(error)
             raise
         self._remove_later([], folder, delay_ms)
+
+    # -- cutting, as followers must
+
+    async def cut(self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool], *, fully: bool = False) -> bool:
+        """Cuts a log, and is done when that is durable, so that it may be appended to; False if it cannot be.
+
+        In three steps, so that a loss of power leaves no gap and mixes no histories: the checkpoints stop telling of
+        what goes, it goes, and that becomes durable. Before it goes, `is_wanted` is asked whether it still shall.
+        `fully` drops everything, and the log goes on at the offset, wherever it was.
+        """
+        log_dir = self.dir_of(log.partition)
+        if log_dir is None:
+            return False
+        log.doubt_from(0 if fully else offset)
+        if not await log_dir.checkpoint_durably() or not is_wanted():
+            log.doubt_from(None)
+            return False
+        try:
+            paths = (truncate_fully_and_start_at if fully else truncate_to)(self._env, log, offset)
+        except OSError:
+            return False
+        if paths:
+            self._remove_later(paths, None, log.config.file_delete_delay_ms)
+        return await log_dir.checkpoint_durably() and await log.until_durable(log.flushed_offset)
+
+    def make_cut_durable_now(self, log: PartitionLog) -> None:
+        """Blocking: for one who must lead while the above is under way."""
+        log_dir = self.dir_of(log.partition)
+        if log_dir is not None:
+            log_dir.make_cut_durable_now(log)
 
     def remove_folder(self, folder: str, delay_ms: int) -> None:
         self._remove_later([], folder, delay_ms)

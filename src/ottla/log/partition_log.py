@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from errno import EBADF, EIO
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -32,6 +32,7 @@ from ottla.log.paths import (
 )
 from ottla.log.producers import EndMarker, Producers, replace_if_other, write_snapshot
 from ottla.log.reading import ReadableLog
+from ottla.log.scan import ScannedBatch, end_marker
 from ottla.log.segment import Segment, new_segment
 from ottla.log.unsynced import Unsynced
 from ottla.model.config.topic import LogConfig
@@ -87,6 +88,8 @@ class PartitionLog(ReadableLog):
         self._due_flush = 0  # flush.messages says: nothing below is acknowledged before it is durable ...
         self._held_offset = 0  # ... from here on
         self._flushing: asyncio.Future[None] | None = None
+        self._flush_limit: int | None = None  # what is to be cut off, or was since the flush under way began
+        self._cut_is_due = False
         self._timers: TimerWheel | None = None
         self._flush_timer: Timer | None = None
 
@@ -123,30 +126,73 @@ class PartitionLog(ReadableLog):
             self._flush_if_due(base_offset)
         return base_offset
 
-    def append_as_is(self, batch: Buffer, header: BatchHeader, now_ms: int) -> None:
-        """Appends a batch that has its offsets and epoch already (raft and replication)."""
-        segment = self.segments[-1]
-        if self._must_roll(segment, header.size, header.last_offset, header.max_timestamp, now_ms):
-            segment = self.roll(now_ms, header.base_offset)
-        if header.leader_epoch != self._latest_epoch:
-            self.assign_epoch(header.leader_epoch, header.base_offset)
+    def append_as_is(self, records: Buffer, headers: Sequence[BatchHeader], now_ms: int) -> None:
+        """Appends batches that have their offsets and epochs already (raft and replication), one after the other.
+
+        As many as go into one segment are written at once; OSError leaves the log at the end of such a run.
+        """
+        view, position, run, size = memoryview(records), 0, 0, 0
+        for number, header in enumerate(headers):
+            must_roll = self._must_roll(
+                self.segments[-1], size + header.size, header.last_offset, header.max_timestamp, now_ms
+            )
+            if must_roll:
+                if size:
+                    self._append_run(view[position : position + size], headers[run:number])
+                    position, run, size = position + size, number, 0
+                self.roll(now_ms, header.base_offset)
+            size += header.size
+        if size:
+            self._append_run(view[position : position + size], headers[run:])
+
+    def _append_run(self, run: memoryview, headers: Sequence[BatchHeader]) -> None:
+        for header in headers:
+            if header.leader_epoch != self._latest_epoch:
+                self.assign_epoch(header.leader_epoch, header.base_offset)
         if self._epochs_to_store:
             self.store_epochs()
-        self._write(segment, (batch,), header.size, header.last_offset, header.max_timestamp)
-        if header.producer_id >= 0 and not header.is_control:
-            self.producers.note(header, header.base_offset, header.max_timestamp)
-        self.end_offset = self.producers.end_offset = header.next_offset
+        segment, first = self.segments[-1], headers[0]
+        self._write(segment, (run,), first.size, first.last_offset, first.max_timestamp)
+        try:
+            for header in headers[1:]:
+                segment.note(
+                    segment.size,
+                    header.size,
+                    header.last_offset,
+                    header.max_timestamp,
+                    self.config.index_interval_bytes,
+                )
+            self._note_producers(run, headers)
+        except OSError as error:  # of an index: the batches are there, and a restart will see them
+            self.fail(error)
+            raise
+        self.end_offset = self.producers.end_offset = headers[-1].next_offset
         if self._flush_rules:
-            self._flush_if_due(header.base_offset)
+            self._flush_if_due(first.base_offset)
+
+    def _note_producers(self, run: memoryview, headers: Sequence[BatchHeader]) -> None:
+        position = 0
+        for header in headers:
+            if header.producer_id >= 0:
+                if not header.is_control:
+                    self.producers.note(header, header.base_offset, header.max_timestamp)
+                else:
+                    batch = ScannedBatch(position, header, run[position : position + header.size])
+                    if (marker := end_marker(batch)) is not None:
+                        self._note_end(header, marker, header.base_offset)
+            position += header.size
 
     def note_transaction_end(self, header: BatchHeader, marker: EndMarker, offset: int) -> None:
         """The end marker at `offset` was appended: readers of committed data may go on."""
+        self._note_end(header, marker, offset)
+        if self._flush_rules:
+            self._flush_if_due(offset)
+
+    def _note_end(self, header: BatchHeader, marker: EndMarker, offset: int) -> None:
         aborted = self.producers.note_end(header, marker, offset)
         if aborted is not None:
             self.active.txn_index.append(aborted)
             self._unsynced.file_replaced(self.active.txn_index.path)
-        if self._flush_rules:
-            self._flush_if_due(offset)
 
     def _write(
         self, segment: Segment, buffers: tuple[Buffer, ...], size: int, last_offset: int, max_timestamp: int
@@ -196,6 +242,11 @@ class PartitionLog(ReadableLog):
         if self.epochs.assign(epoch, start_offset):
             self._epochs_to_store = True
         self._latest_epoch = self.epochs.latest
+
+    def forget_epochs_from(self, offset: int) -> None:
+        if self.epochs.truncate_from_end(offset):
+            self._latest_epoch = self.epochs.latest
+            self._epochs_to_store = True
 
     def store_epochs(self) -> None:
         self._replace(f"{self.folder}/{LEADER_EPOCH_CHECKPOINT}", write_epochs(self.epochs.starts))
@@ -353,6 +404,10 @@ class PartitionLog(ReadableLog):
             return
         for segment in self._unsynced.forget():
             segment.release_indexes()
+        if self._flush_limit is not None:
+            goal = min(goal, self._flush_limit)
+            if not self._cut_is_due:
+                self._flush_limit = None
         self.flushed(goal)
         self._start_flush()
 
@@ -389,6 +444,49 @@ class PartitionLog(ReadableLog):
                 marked.append(path + DELETED_SUFFIX)
         return marked
 
+    def take_last_segments(self, first: int) -> list[str]:
+        """Removes segments from the end of the row, the last one first, so that a crash leaves no gap.
+
+        Gives the paths to remove.
+        """
+        paths: list[str] = []
+        while len(self.segments) > first:
+            paths += self.segments[-1].mark_deleted()
+            self.segments.pop()
+            self._bases.pop()
+        self._unsynced.names_changed()
+        return paths
+
+    def start_anew(self, segment: Segment) -> None:
+        """Nothing is left but this segment, which is empty."""
+        self.segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self._unsynced.names_changed()
+        self.start_offset = segment.base_offset
+
+    def doubt_from(self, offset: int | None) -> None:
+        """All from there on is to be cut off, and counts as not durable until then; None: after all not."""
+        self._cut_is_due = offset is not None
+        self._flush_limit = offset
+        if offset is not None:
+            self.flushed_offset = min(self.flushed_offset, offset)
+
+    def cut_at(self, end_offset: int, producers: Producers) -> None:
+        """The segments end there now, and what is known of producers does: all that tells of more is taken back."""
+        self._unsynced.segment_rolled(self.active)  # its length must reach the disk, though nothing in it is new
+        self.producers = producers
+        self.end_offset = producers.end_offset = end_offset
+        self.epochs.truncate_from_end(end_offset)
+        self.epochs.truncate_from_start(self.start_offset)
+        self._latest_epoch = self.epochs.latest
+        self.flushed_offset = min(self.flushed_offset, end_offset)
+        self._flush_goal = min(self._flush_goal, end_offset)
+        self._due_flush, self._held_offset = min(self._due_flush, end_offset), min(self._held_offset, end_offset)
+        self._cut_is_due = False
+        self._flush_limit = end_offset if self._flushing is not None else None
+        self._stopped_at = self.rest = None
+        self.store_epochs()
+
     def continue_from(self, old: PartitionLog, flushed_offset: int) -> None:
         """This is a copy of a log in another folder, and takes its place in the middle of its life."""
         self.producers = old.producers  # of which a snapshot does not tell everything
@@ -418,17 +516,24 @@ class PartitionLog(ReadableLog):
         self.close()
 
     async def until_durable(self, offset: int) -> bool:
-        """Until a loss of power takes neither what lies below an offset nor what was written beside it so far."""
+        """Until a loss of power takes neither what lies below an offset nor what was written beside it so far.
+
+        False if that cannot be, since the log has failed, was closed, or was cut below the offset.
+        """
         wanted = self._unsynced.changes
         self.flush(offset)
         while self.flushed_offset < offset or self._unsynced.synced < wanted:
             if self._flushing is None:
                 self._start_flush()
-            if self._flushing is None:
+            if self._flushing is None or self.end_offset < offset:
                 return False
             await asyncio.wait([self._flushing])
             await asyncio.sleep(0)
         return True
+
+    def sync_now(self) -> None:
+        """Blocking: what was cut off must not come back, and nothing can go on before that is sure."""
+        self.flush_job(self.flushed_offset)()
 
     async def settle(self) -> None:
         """Until nothing of this log is being written in the background."""

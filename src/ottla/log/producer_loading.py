@@ -102,6 +102,12 @@ class ProducerLoader:
         if replace_if_other(self._disk, path, write_snapshot(self.state.entries.values())):
             self.written.append(path)
 
+    def remove_beyond(self, end_offset: int) -> None:
+        """Those of a history that was cut off."""
+        for offset, path in self._snapshots():
+            if offset > end_offset:
+                self._disk.remove(path)
+
     def remove_strays(self, segments: list[Segment], end_offset: int) -> None:
         """Those at the start of a segment stay, and the newest of all; any beyond the end is of a lost history."""
         bases = {segment.base_offset for segment in segments}

@@ -318,6 +318,23 @@ class Producers:
             if now_ms - verification.since_ms >= expiration_ms:
                 del self._verifications[producer_id]
 
+    def take_back(self, end_offset: int) -> bool:
+        """Forgets batches from an offset on; False, and nothing is changed, if what was before them is not known."""
+        taken: list[tuple[ProducerEntry, list[SeenBatch]]] = []
+        for entry in self.entries.values():
+            if entry.coordinator_epoch >= 0 or entry.txn_first_offset >= 0:
+                return False  # markers leave no trace of where they were
+            if entry.batches and entry.batches[-1].last_offset >= end_offset:
+                left = [seen for seen in entry.batches if seen.last_offset < end_offset]
+                if not left:
+                    return False
+                taken.append((entry, left))
+        for entry, left in taken:
+            entry.batches = deque(left, maxlen=REMEMBERED_BATCHES)
+            entry.last_timestamp = left[-1].timestamp
+        self.end_offset = end_offset
+        return True
+
     def clear(self, end_offset: int) -> None:
         self.entries.clear()
         self._verifications.clear()

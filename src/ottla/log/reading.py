@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ottla.env.ports import File
+from ottla.log.index import NotInMemory
 from ottla.log.rebuild import rebuild_indexes
 from ottla.log.segment import CorruptIndex, DamagedLog, Place, Segment
 from ottla.log.txn_index import AbortedTxn
@@ -125,10 +126,18 @@ class ReadableLog:
         return found
 
     def batches_from(self, offset: int) -> Iterator[bytes]:
-        """Whole batches from an offset to the end, by blocking reads: for loading and tools, not for serving."""
+        """Whole batches from an offset to the end, by blocking reads: for the quorum, loading and tools."""
         for segment in self.segments[self.segment_for(offset) :]:
-            position = 0
+            position = self._begin(segment, offset) if offset > segment.base_offset else 0
             while (header := segment.header_at(position)) is not None:
                 if header.last_offset >= offset:
                     yield segment.file_for().pread(header.size, position)
                 position += header.size
+
+    def _begin(self, segment: Segment, offset: int) -> int:
+        """A place where a batch begins, near the offset and not after it."""
+        try:
+            place = self._find(segment, offset)
+        except (NotInMemory, DamagedLog):
+            return 0
+        return segment.size if place is None else place.position

@@ -197,6 +197,45 @@ class Segment:
             self._note_full_indexes()
         self._bytes_since_index_entry += size
 
+    def truncate_to(self, offset: int) -> int:
+        """Drops the batch that an offset lies in and all after it; gives where the segment ends then. May wait.
+
+        The file first: after a crash entries that lead beyond its end are seen as such.
+        """
+        self.may_wait(True)
+        entry = self.offset_index.lookup(offset - 1)
+        if entry is not None and not self._leads_to_a_batch(*entry):
+            entry = None
+        position, end = (entry[1] if entry is not None else 0), self.base_offset
+        while (header := self.header_at(position)) is not None and header.last_offset < offset:
+            position, end = position + header.size, header.next_offset
+        self.file_for().truncate(position)
+        self.size = position
+        kept = self.offset_index.truncate_to(position)
+        newest = self.time_index.truncate_to(end)
+        self.txn_index.keep_sound(self.base_offset, end)
+        self.max_timestamp, self.offset_of_max_timestamp = newest if newest is not None else (-1, -1)
+        if position == 0:
+            self.first_timestamp = None
+        self.boundary = (-1, 0)
+        self._account_from(kept[1] if kept is not None else 0)
+        self._note_full_indexes()
+        self.may_wait(False)
+        return end
+
+    def _leads_to_a_batch(self, last_offset: int, position: int) -> bool:
+        header = self.header_at(position) if 0 < position < self.size else None
+        return header is not None and header.magic == MAGIC_V2 and header.last_offset == last_offset
+
+    def _account_from(self, position: int) -> None:
+        """What `note` knew of the batches after the last index entry."""
+        self._bytes_since_index_entry = 0
+        while (header := self.header_at(position)) is not None:
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, header.last_offset
+            self._bytes_since_index_entry += header.size
+            position += header.size
+
     def expect_index_entry(self, index_interval: int) -> None:
         """The next batch that is noted gets its entries: it had them before they were dropped."""
         self._bytes_since_index_entry = index_interval + 1

@@ -1,10 +1,8 @@
-"""How everything else reaches the controller, wherever that is, and learns what became of the metadata."""
+"""How everything else reaches the controller, wherever that is. What became of the metadata comes by the feed."""
 
 from typing import Protocol, TypeVar
 
 from ottla.metadata.controller.requests import Request
-from ottla.metadata.delta import Publisher
-from ottla.metadata.image import MetadataImage
 
 R = TypeVar("R")
 
@@ -18,13 +16,3 @@ class ControllerPort(Protocol):
         KafkaError if the request as a whole was refused; NOT_CONTROLLER, or REQUEST_TIMED_OUT where it was tried for a
         while, if nobody can say what became of it.
         """
-
-
-class MetadataFeed(Protocol):
-    """Committed metadata as this node knows it."""
-
-    @property
-    def image(self) -> MetadataImage: ...
-
-    async def subscribe(self, publisher: Publisher) -> None:
-        """Tells the publisher all there is at once, then every change in order."""

@@ -1,6 +1,7 @@
 """What the metadata log adds up to at one offset. Immutable: under a request that uses one image nothing changes.
 
-The mappings are plain dicts that nobody writes to once they are in an image; delta.py copies those it changes.
+The mappings are dicts, large ones LargeMaps, that nobody writes to once they are in an image; delta.py copies those it
+changes.
 """
 
 from __future__ import annotations
@@ -96,6 +97,10 @@ class PartitionImage:
     adding_replicas: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
 
     def directory_of(self, broker_id: int) -> UUID:
         return self.directories[self.replicas.index(broker_id)]

@@ -1,4 +1,4 @@
-"""Replays the metadata log when a node starts."""
+"""Replays batches of the metadata log."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -14,17 +14,12 @@ from ottla.record.batch import computed_crc, parse_header
 from ottla.record.records import CorruptBatch
 
 
-class Loaded(NamedTuple):
-    image: MetadataImage
-    transactions: Transactions
-    """Open if the last leader died within a transaction; the next one aborts it."""
+def replay(batches: Iterable[memoryview], delta: MetadataDelta, transactions: Transactions) -> MetadataImage:
+    """The image after these batches. OttlaError where one cannot be replayed: metadata is never guessed.
 
-
-def load(batches: Iterable[memoryview], base: MetadataImage = EMPTY_IMAGE) -> Loaded:
-    """All batches of the log on top of an image. OttlaError where one cannot be replayed: metadata is never guessed."""
-    delta = MetadataDelta(base)
-    transactions = Transactions()
-    offset, epoch = base.offset, base.epoch
+    `transactions` is open afterwards if they end within one.
+    """
+    offset, epoch = delta.base.offset, delta.base.epoch
     for batch in batches:
         header = parse_header(batch)
         try:
@@ -38,4 +33,15 @@ def load(batches: Iterable[memoryview], base: MetadataImage = EMPTY_IMAGE) -> Lo
                 "Restore __cluster_metadata-0 from a backup or another controller."
             ) from error
         offset, epoch = header.last_offset, header.leader_epoch
-    return Loaded(delta.apply(offset, epoch), transactions)
+    return delta.apply(offset, epoch)
+
+
+class Loaded(NamedTuple):
+    image: MetadataImage
+    transactions: Transactions
+
+
+def load(batches: Iterable[memoryview]) -> Loaded:
+    """All batches of a log, from its first."""
+    transactions = Transactions()
+    return Loaded(replay(batches, MetadataDelta(EMPTY_IMAGE), transactions), transactions)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.metadata.batches import batch_records, metadata_batch
 from ottla.metadata.delta import MetadataDelta
@@ -38,41 +39,71 @@ from ottla.raft.snapshot_format import Contents
 from ottla.raft.voters import VoterSet
 from ottla.record.records import CorruptBatch
 
-_RECORDS_A_BATCH: Final = 1024
+_RECORDS_A_BATCH: Final = 256
 
 
-def encode(
-    image: MetadataImage, timestamp: int, now_ms: int, *, kraft_version: int = 0, voters: VoterSet | None = None
-) -> tuple[OffsetAndEpoch, bytes]:
-    """The snapshot of this image and its name. `timestamp` is that of the last batch that it contains."""
-    records = image_records(image)
-    batches = []
-    while some := list(islice(records, _RECORDS_A_BATCH)):
-        batches.append(metadata_batch(some, image.metadata_version, now_ms))
-    id = OffsetAndEpoch(image.offset + 1, image.epoch)
-    data = snapshot_format.encode(
-        batches,
+class Surroundings(NamedTuple):
+    """What a snapshot says beside its image: of the last batch in it, and of the quorum."""
+
+    timestamp_ms: int = 0
+    kraft_version: int = 0
+    voters: VoterSet | None = None
+
+
+NOTHING_KNOWN: Final = Surroundings()
+
+
+def id_of(image: MetadataImage) -> OffsetAndEpoch:
+    return OffsetAndEpoch(image.offset + 1, image.epoch)
+
+
+def encode(image: MetadataImage, now_ms: int, known: Surroundings = NOTHING_KNOWN) -> bytes:
+    return b"".join(encode_pieces(image, now_ms, known))
+
+
+def encode_pieces(image: MetadataImage, now_ms: int, known: Surroundings = NOTHING_KNOWN) -> Iterator[bytes]:
+    """A few milliseconds of work each, for a node that serves meanwhile."""
+    return snapshot_format.encode_pieces(
+        _batches(image, now_ms),
         now_ms,
         epoch=image.epoch,
-        last_contained_timestamp=timestamp,
-        kraft_version=kraft_version,
-        voters=voters,
+        last_contained_timestamp=known.timestamp_ms,
+        kraft_version=known.kraft_version,
+        voters=known.voters,
     )
-    return id, data
+
+
+def _batches(image: MetadataImage, now_ms: int) -> Iterator[bytes]:
+    records = image_records(image)
+    while some := list(islice(records, _RECORDS_A_BATCH)):
+        yield metadata_batch(some, image.metadata_version, now_ms)
 
 
 def load(contents: Contents, id: OffsetAndEpoch) -> MetadataImage:
     """OttlaError where a record cannot be replayed: metadata is never guessed."""
     delta = MetadataDelta(EMPTY_IMAGE)
+    for batch in contents.batches:
+        _replay(batch, delta, id)
+    return delta.apply(id.offset - 1, id.epoch)
+
+
+async def load_in_slices(contents: Contents, id: OffsetAndEpoch) -> MetadataImage:
+    """The same while a node serves: the loop has its turn after every batch."""
+    delta = MetadataDelta(EMPTY_IMAGE)
+    for batch in contents.batches:
+        _replay(batch, delta, id)
+        await asyncio.sleep(0)
+    return delta.apply(id.offset - 1, id.epoch)
+
+
+def _replay(batch: memoryview, delta: MetadataDelta, id: OffsetAndEpoch) -> None:
     try:
-        for batch in contents.batches:
-            delta.replay_all(batch_records(batch))
+        delta.replay_all(batch_records(batch))
     except (CorruptBatch, RecordError, ReplayError) as error:
         name = snapshot_format.file_name(id)
         raise OttlaError(
             f"the metadata snapshot {name} cannot be replayed: {error}. Remove it and start again."
         ) from error
-    return delta.apply(id.offset - 1, id.epoch)
 
 
 def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:

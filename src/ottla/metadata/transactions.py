@@ -3,6 +3,8 @@
 Kafka writes its bootstrap records so. Between Begin and End nothing is visible; Abort drops what was in between.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -21,6 +23,11 @@ class Transactions:
     @property
     def is_open(self) -> bool:
         return self._held is not None
+
+    def copy(self) -> Transactions:
+        other = Transactions()
+        other._held = None if self._held is None else list(self._held)
+        return other
 
     def effective(self, records: Iterable[MetadataRecord]) -> Iterator[MetadataRecord]:
         """The records that take effect now, in order."""

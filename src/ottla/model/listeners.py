@@ -71,6 +71,14 @@ class Listeners:
             end._replace(host=end.host or this_host(), port=end.port or ports.get(end.name, 0)) for end in self.told
         )
 
+    def advertise_controller(self, ports: Mapping[str, int], this_host: Callable[[], str]) -> tuple[Endpoint, ...]:
+        """What nodes are told of the controller's listeners: as advertised where it is, else as bound."""
+        told = {end.name: end for end in self.advertised}
+        return tuple(
+            end._replace(host=end.host or this_host(), port=end.port or ports.get(end.name, 0))
+            for end in (told.get(bound.name, bound) for bound in self.controller)
+        )
+
 
 def parse_listeners(
     listeners: Sequence[str],

@@ -38,6 +38,12 @@ class RaftLog(Protocol):
     def truncate(self, end_offset: int) -> None:
         """Takes away all batches from this offset on, at which one begins. Blocks, and happens seldom."""
 
+    def trim(self, start_offset: int) -> list[str]:
+        """A snapshot stands for all before this offset. Gives the paths of files to remove, which count no more."""
+
+    def size_from(self, start_offset: int) -> int:
+        """The bytes that are left if it is trimmed there."""
+
     def restart_at(self, offset: int) -> None:
         """Drops all batches; the next has this offset. Blocks, and happens when a snapshot takes the log's place."""
 

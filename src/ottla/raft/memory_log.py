@@ -53,6 +53,14 @@ class MemoryRaftLog:
         self.batches = [batch for batch in self.batches if parse_header(batch).next_offset <= end_offset]
         self.flushed_offset = min(self.flushed_offset, self.end_offset)
 
+    def trim(self, start_offset: int) -> list[str]:
+        self.batches = [batch for batch in self.batches if parse_header(batch).next_offset > start_offset]
+        self._starts_at = start_offset
+        return []
+
+    def size_from(self, start_offset: int) -> int:
+        return sum(len(batch) for batch in self.batches if parse_header(batch).next_offset > start_offset)
+
     def restart_at(self, offset: int) -> None:
         self.batches.clear()
         self._starts_at = self.flushed_offset = offset

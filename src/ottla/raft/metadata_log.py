@@ -8,32 +8,33 @@ from ottla.env.files import write_atomically
 from ottla.env.ports import Buffer, Env
 from ottla.log.checkpoints import write_topic_id
 from ottla.log.partition_log import PartitionLog
-from ottla.log.paths import LOG_SUFFIX, PARTITION_METADATA, offset_name
+from ottla.log.paths import PARTITION_METADATA
 from ottla.log.recovery import LoadRequest, load_log
+from ottla.log.retention import delete_given_up
+from ottla.log.truncation import truncate_fully_and_start_at, truncate_to
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ottla.raft.log_view import EpochStart
-from ottla.record.batch import HEADER_SIZE, parse_header
+from ottla.record.batch import parse_header
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 
 
 class MetadataLog:
-    def __init__(self, env: Env, log: PartitionLog, request: LoadRequest) -> None:
+    def __init__(self, env: Env, log: PartitionLog) -> None:
         self.log = log
         self._env = env
-        self._request = request
 
     @classmethod
     def open(cls, env: Env, log_dir: str, config: LogConfig) -> MetadataLog:
         """Checks the whole log, as Kafka does: it is small, and everything hangs on it."""
         folder = f"{log_dir}/{METADATA_PARTITION}"
-        if not env.disk.exists(folder):
+        if not env.disk.exists(f"{folder}/{PARTITION_METADATA}"):  # the folder may be there: with voters, by a format
             env.disk.make_dirs(folder)
             write_atomically(env.disk, f"{folder}/{PARTITION_METADATA}", write_topic_id(METADATA_TOPIC_ID))
             env.disk.sync_dir(log_dir)
         request = LoadRequest(folder, METADATA_PARTITION, METADATA_TOPIC_ID, config, clean=False)
-        return cls(env, load_log(env, request), request)
+        return cls(env, load_log(env, request))
 
     @property
     def start_offset(self) -> int:
@@ -56,38 +57,28 @@ class MetadataLog:
         return self.log.append(batch, header, epoch, header.max_timestamp, self._env.clock.now_ms())
 
     def append_as_is(self, batch: Buffer) -> None:
-        self.log.append_as_is(batch, parse_header(batch), self._env.clock.now_ms())
+        self.log.append_as_is(batch, (parse_header(batch),), self._env.clock.now_ms())
 
     def truncate(self, end_offset: int) -> None:
-        """The files are cut, and loaded as after a crash: indexes and epochs follow from what is left."""
-        log, disk = self.log, self._env.disk
-        log.close()
-        for segment in log.segments:
-            if segment.base_offset >= end_offset and segment is not log.segments[0]:
-                for path in segment.mark_deleted():
-                    disk.remove(path)
-                continue
-            position = 0
-            file = disk.open(segment.path)
-            while len(data := file.pread(HEADER_SIZE, position)) == HEADER_SIZE and position < segment.size:
-                header = parse_header(data)
-                if header.base_offset >= end_offset:
-                    break
-                position += header.size
-            if position < segment.size:
-                file.truncate(position)
-            file.close()
-        self.log = load_log(self._env, self._request)
+        self._remove(truncate_to(self._env, self.log, end_offset))
+
+    def trim(self, start_offset: int) -> list[str]:
+        self.log.advance_start(start_offset)
+        return delete_given_up(self.log)
+
+    def size_from(self, start_offset: int) -> int:
+        segments = self.log.segments
+        following = [segment.base_offset for segment in segments[1:]] + [self.log.end_offset + 1]
+        return sum(segment.size for segment, end in zip(segments, following, strict=True) if end > start_offset)
 
     def restart_at(self, offset: int) -> None:
-        disk = self._env.disk
-        self.log.close()
-        for segment in self.log.segments:
-            for path in segment.mark_deleted():
-                disk.remove(path)
-        disk.open(f"{self.log.folder}/{offset_name(offset)}{LOG_SUFFIX}", create=True).close()
-        disk.sync_dir(self.log.folder)
-        self.log = load_log(self._env, self._request)
+        self._remove(truncate_fully_and_start_at(self._env, self.log, offset))
+
+    def _remove(self, paths: list[str]) -> None:
+        """Durably, before anything is appended: it is rare, and this log is read whole after every stop."""
+        self.log.sync_now()
+        for path in paths:
+            self._env.disk.remove(path)
 
     def read(self, offset: int, max_bytes: int) -> list[bytes]:
         found: list[bytes] = []
@@ -103,7 +94,7 @@ class MetadataLog:
             log, goal = self.log, self.log.end_offset
             if await log.until_durable(goal):
                 return goal
-            if log is self.log:
+            if log.failed is not None or log.closed:
                 raise log.failed or OSError(f"{log.folder} was closed")
 
     def read_from(self, offset: int) -> Iterator[memoryview]:

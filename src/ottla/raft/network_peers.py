@@ -10,7 +10,9 @@ from ottla.env.ports import Env
 from ottla.model.errors import OttlaError
 from ottla.raft import rpc
 from ottla.raft.messages import Destination, Request, Response
+from ottla.raft.node import Gone
 from ottla.record.records import CorruptBatch
+from ottla.wire.client import ConnectionFailed
 from ottla.wire.link import Link
 
 _log = logging.getLogger("ottla.raft")
@@ -35,11 +37,21 @@ class NetworkPeers:
             return None
         link = self._link(to)
         try:
-            answer = await link.call(entity, within=self._within)
+            was_open = link.is_open
+            try:
+                answer = await link.call(entity, within=self._within)
+            except ConnectionFailed:
+                if was_open:
+                    # Its process may be gone, or only the connection: dialling tells. Nothing is asked twice.
+                    await link.connection()
+                raise
             return rpc.response_of(answer, self._listener)
         except (OttlaError, rpc.WrongPartition, rpc.NotOnTheWire, CorruptBatch) as error:
             _log.debug("%s to node %d at %s:%d: %s", type(request).__name__, to.id, to.host, to.port, error)
-            await link.close()
+            if isinstance(error.__cause__, ConnectionRefusedError):
+                raise Gone from error
+            if not isinstance(error, ConnectionFailed):
+                await link.close()
             return None
 
     async def close(self) -> None:

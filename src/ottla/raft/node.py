@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ottla.env.ports import Buffer, Env
 from ottla.env.tasks import Tasks
-from ottla.model.errors import OttlaError
+from ottla.model.errors import ErrorCode, OttlaError
 from ottla.raft import quorum_state
 from ottla.raft.connections import FAR
 from ottla.raft.control_records import batch_of, control_batch
@@ -36,8 +36,9 @@ from ottla.raft.effects import (
     StoreSnapshotChunk,
     Truncate,
 )
+from ottla.raft.leadership import Leadership
 from ottla.raft.log import RaftLog
-from ottla.raft.log_view import ControlHistory, EpochStart, LogView, OffsetAndEpoch
+from ottla.raft.log_view import ControlHistory, LogView, OffsetAndEpoch
 from ottla.raft.messages import (
     Destination,
     FetchResponse,
@@ -47,10 +48,11 @@ from ottla.raft.messages import (
     Response,
 )
 from ottla.raft.quorum import Quorum
+from ottla.raft.retention import Retention, Stored, first_to_keep
 from ottla.raft.settings import QuorumSettings
 from ottla.raft.snapshot_format import Contents
 from ottla.raft.snapshot_store import SnapshotStore
-from ottla.raft.voters import ReplicaKey, VoterNode, VoterSet
+from ottla.raft.voters import Endpoint, ReplicaKey, VoterNode, VoterSet
 from ottla.record.batch import parse_header
 
 _log = logging.getLogger("ottla.raft")
@@ -64,10 +66,15 @@ class Peers(Protocol):
     """The way to the other replicas."""
 
     async def ask(self, to: Destination, request: Request) -> Response | None:
-        """None if it could not be asked, or did not answer."""
+        """None if it could not be asked, or did not answer. `Gone` if nobody listens there: its process is no more."""
+
+
+class Gone(Exception):
+    """There is no process at an address: it refuses connections."""
 
 
 _DEFAULT_SETTINGS = QuorumSettings()
+_SNAPSHOT_PIECE = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +84,14 @@ class Company:
     me: VoterNode
     cluster_id: str
     static_voters: VoterSet
-    peers: Peers
+    peers: Peers | None
+    """None for one that is alone for good."""
     bootstrap: Sequence[Destination] = ()
     settings: QuorumSettings = _DEFAULT_SETTINGS
     listener: str = "CONTROLLER"
     snapshots: SnapshotStore | None = None
+    can_become_voter: bool = True
+    """False for a broker without the controller's role: it only observes."""
 
 
 class RaftNode:
@@ -107,31 +117,30 @@ class RaftNode:
         self._env = env
         self._folder = folder
         self._node_id = node_id
-        self._peers = company.peers if company else None
-        self._snapshots = company.snapshots if company else None
-        self.on_snapshot: list[Callable[[OffsetAndEpoch, Contents], None]] = []
-        """One of the leader has taken the place of the log; what it holds is the state now."""
-        stored = quorum_state.load(env.disk, folder)
         if company is None:
             if voters != (node_id,):
                 raise ValueError(f"node {node_id} must be the only voter, but the voters are {voters}")
-            epochs = [EpochStart(log.last_epoch, 0)] if log.end_offset else []
-            view = LogView(ControlHistory(VoterSet.static(voters)), end_offset=log.end_offset, epochs=epochs)
-            self._quorum = Quorum(VoterNode(ReplicaKey(node_id)), "", view, stored, below=env.random.below)
-        else:
-            self._quorum = Quorum(
-                company.me,
-                company.cluster_id,
-                _view_of(log, company.static_voters, company.snapshots),
-                stored,
-                below=env.random.below,
-                settings=company.settings,
-                bootstrap=company.bootstrap,
-                listener=company.listener,
-            )
+            company = Company(VoterNode(ReplicaKey(node_id)), "", VoterSet.static(voters), None)
+        self._peers = company.peers
+        self._snapshots = company.snapshots
+        self.on_snapshot: list[Callable[[OffsetAndEpoch, Contents], None]] = []
+        """One of the leader has taken the place of the log; what it holds is the state now."""
+        self._quorum = Quorum(
+            company.me,
+            company.cluster_id,
+            _view_of(log, company.static_voters, company.snapshots),
+            quorum_state.load(env.disk, folder),
+            below=env.random.below,
+            settings=company.settings,
+            bootstrap=company.bootstrap,
+            listener=company.listener,
+            can_become_voter=company.can_become_voter,
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._flushed = 0
         self._is_flushing = False
+        self._refusing: set[tuple[str, int]] = set()
+        """Where nobody listened when last asked."""
         self._tasks = Tasks(self._fail)
         self._news: deque[Committed | LeaderChanged] = deque()
         self._is_telling = False
@@ -149,15 +158,58 @@ class RaftNode:
         return self._quorum.is_leader
 
     @property
+    def leader(self) -> Destination | None:
+        """Where the active controller listens; None while nobody is known to lead, and if that is this node."""
+        replica = self._quorum.replica
+        return replica.destination(replica.leader_id, replica.leader_endpoints) if replica.has_remote_leader else None
+
+    @property
     def high_watermark(self) -> int:
         """Everything below is committed; -1 as long as this is not known."""
         return self._quorum.high_watermark
+
+    @property
+    def leader_high_watermark(self) -> int:
+        """What the leader of now says; this replica may not have all of that yet. -1 as long as he has not said it."""
+        return self.high_watermark if self.is_leader else self._quorum.replica.leader_high_watermark
+
+    @property
+    def committed_offset(self) -> int:
+        """The largest high watermark that was known here since the start. A new leader's own may be unknown yet."""
+        return self._quorum.replica.committed
+
+    @property
+    def leads_from(self) -> int | None:
+        """The offset of the LeaderChange record, if this node leads."""
+        return self.leadership.epoch_start if self.leadership is not None else None
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """What this node knows of the other replicas, if it leads: to look at."""
+        state = self._quorum.replica.state
+        return state if isinstance(state, Leadership) else None
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where this node's own controller listens."""
+        return self._quorum.replica.node.endpoints
+
+    @property
+    def quorum(self) -> Quorum:
+        """To look at."""
+        return self._quorum
+
+    def latest_snapshot(self) -> tuple[OffsetAndEpoch, Contents] | None:
+        """Blocks: for loading while a node starts."""
+        if self._snapshots is None or self._snapshots.latest is None:
+            return None
+        return self._snapshots.latest, self._snapshots.read(self._snapshots.latest)
 
     async def start(self) -> None:
         """A sole voter becomes leader: when this returns, all that the log held and the LeaderChange are committed."""
         leads_from = self.log.end_offset
         self._carry_out(self._quorum.start(self._now()))
-        if self._peers is None:
+        if self._quorum.replica.is_only_voter:
             await self.committed(leads_from)
         else:
             self._flush()  # what a killed process left may be in the page cache only
@@ -173,10 +225,64 @@ class RaftNode:
 
     def add_snapshot(self, id: OffsetAndEpoch, data: bytes) -> None:
         """Of what is committed below an offset at which a batch begins. Blocks until it is durable."""
-        if self._snapshots is None or id.offset > self.high_watermark:
-            raise ValueError(f"a snapshot at {id.offset} is beyond the high watermark {self.high_watermark}")
-        self._snapshots.write(id, data)
+        self._check_snapshot(id)
+        self._store.write(id, data)
         self._quorum.snapshot_created(id)
+
+    @property
+    def snapshot_ids(self) -> Sequence[OffsetAndEpoch]:
+        """Those on disk that are whole, oldest first."""
+        return self._snapshots.ids if self._snapshots is not None else ()
+
+    @property
+    def kraft_version(self) -> int:
+        return self._quorum.replica.kraft_version
+
+    def upgrade_kraft_version(self, version: int, *, validate_only: bool) -> bool:
+        """As leader. False if that cannot be, as not all voters support it; else it is appended."""
+        now = self._now()
+        error, effects = self._quorum.upgrade_kraft_version(now, version, validate_only=validate_only)
+        self._carry_out(effects)
+        return error is ErrorCode.none
+
+    def voters_at(self, offset: int) -> tuple[int, VoterSet | None]:
+        """kraft.version and voters as of a committed offset, for a snapshot; None if they are not in the log."""
+        return self._quorum.replica.log.controls.at(offset)
+
+    async def write_snapshot(self, id: OffsetAndEpoch, pieces: Iterator[bytes]) -> None:
+        """The same in pieces, each made on the loop and written elsewhere. OSError if it could not be written."""
+        self._check_snapshot(id)
+        store, blocking = self._store, self._env.executor.blocking
+        position, waiting = 0, bytearray()
+        for piece in pieces:
+            waiting += piece
+            if len(waiting) < _SNAPSHOT_PIECE:
+                await asyncio.sleep(0)
+                continue
+            await blocking(store.write_chunk, id, position, bytes(waiting))
+            position += len(waiting)
+            waiting.clear()
+        await blocking(store.write_chunk, id, position, bytes(waiting))
+        await blocking(store.made, id)
+        self._quorum.snapshot_created(id)
+
+    def _check_snapshot(self, id: OffsetAndEpoch) -> None:
+        if self._snapshots is None or id.offset > self.committed_offset:
+            raise ValueError(f"a snapshot at {id.offset} is beyond the high watermark {self.committed_offset}")
+
+    async def clean(self, retention: Retention) -> list[str]:
+        """Forgets old snapshots and the log before the first that is kept. Gives the paths of files to remove."""
+        store = self._snapshots
+        if store is None or len(store.ids) < 2:
+            return []
+        stored = await self._env.executor.blocking(_stored, store)
+        keep = first_to_keep(stored, self.log.size_from, retention, self._env.clock.now_ms())
+        if keep is None or keep not in store.ids:
+            return []
+        _log.info("The metadata log begins at offset %d now; a snapshot has what was before", keep.offset)
+        paths = store.forget_before(keep.offset) + self.log.trim(keep.offset)
+        self._quorum.trimmed(keep.offset)
+        return paths
 
     def append(self, batch: Buffer) -> int:
         """Puts one batch at the end of the log, gives its base offset and starts to make it durable.
@@ -235,7 +341,7 @@ class RaftNode:
 
     async def stop(self) -> None:
         """Makes durable what was appended, then appends nothing more. A leader of others tells them that it goes."""
-        if self._peers is None:
+        if self._quorum.replica.is_only_voter:
             if self.is_leader and self.failure is None and self.log.end_offset > self._flushed:
                 await self.committed(self.log.end_offset - 1)
         elif self.failure is None:
@@ -249,8 +355,14 @@ class RaftNode:
     async def _until_replaced(self) -> None:
         """Until somebody else leads, or for two elections if nobody does."""
         patience = self._env.loop.time() + self._quorum.replica.settings.election_timeout_ms / 500
-        while not self._quorum.may_stop and self._env.loop.time() < patience:
+        while not self._quorum.may_stop and not self._is_last and self._env.loop.time() < patience:
             await asyncio.sleep(0.01)
+
+    @property
+    def _is_last(self) -> bool:
+        """The processes of all other voters are gone, so that nobody is left to hand over to."""
+        others = [node for node in self._quorum.voters.nodes.values() if node.key.id != self._node_id]
+        return all(any((end.host, end.port) in self._refusing for end in node.endpoints) for node in others)
 
     def _now(self) -> int:
         return int(self._env.clock.elapsed() * 1000)
@@ -315,6 +427,8 @@ class RaftNode:
             self._carry_out(self._quorum.snapshot_failed(self._now()))
             return
         self.log.restart_at(id.offset)
+        for path in self._store.forget_before(id.offset):
+            self._env.disk.remove(path)
         self._flushed = id.offset
         for listener in list(self.on_snapshot):
             listener(id, contents)
@@ -347,8 +461,19 @@ class RaftNode:
 
     async def _ask(self, to: Destination, correlation_id: int, request: Request) -> None:
         assert self._peers is not None
-        response = await self._peers.ask(to, request)
+        response: Response | None = None
+        try:
+            response = await self._peers.ask(to, request)
+            self._refusing.discard((to.host, to.port))
+        except Gone:
+            self._gone(to)
         self._carry_out(self._quorum.response(self._now(), to, correlation_id, response))
+
+    def _gone(self, to: Destination) -> None:
+        self._refusing.add((to.host, to.port))
+        leader = self._quorum.replica.leader
+        if any((end.host, end.port) == (to.host, to.port) for end in leader.endpoints):
+            self._carry_out(self._quorum.leader_died(self._now(), leader.id))
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -386,13 +511,20 @@ class RaftNode:
             listener(error)
 
 
+def _stored(store: SnapshotStore) -> list[Stored]:
+    return [Stored(id, store.size(id) or 0, store.timestamp(id)) for id in list(store.ids)]
+
+
 def _view_of(log: RaftLog, static_voters: VoterSet, snapshots: SnapshotStore | None) -> LogView:
     """What the quorum must know of a log, with the voters that its control records name. Nothing counts as durable."""
     controls = ControlHistory(static_voters)
     latest = snapshots.latest if snapshots else None
     if snapshots is not None and latest is not None:
-        if latest.offset > log.end_offset:
+        if latest.offset > log.end_offset:  # a snapshot was to take the place of the log, and a crash came between
             log.restart_at(latest.offset)
+            snapshots.recover(latest.offset)
+        elif log.start_offset > 0:
+            log.trim(snapshots.ids[0].offset)  # segments begin before the records that count
         contents = snapshots.read(latest)
         controls.restart(latest.offset - 1, contents.kraft_version, contents.voters)
     view = LogView(controls, log.start_offset, log.end_offset, log.start_offset)

@@ -80,6 +80,8 @@ class Replica:
         self.has_failed = False
         self.high_watermark = UNKNOWN_OFFSET
         """In this role; a new leader does not know it until it has committed something."""
+        self.leader_high_watermark = UNKNOWN_OFFSET
+        """What the leader of now said last, beyond this replica's own log or not."""
         self.committed = UNKNOWN_OFFSET
         """The largest that this replica knew since it started."""
         self.epoch = 0
@@ -275,6 +277,7 @@ class Replica:
 
     def _enter(self, state: RoleState) -> None:
         before, self.state = self.state, state
+        self.leader_high_watermark = UNKNOWN_OFFSET
         self.connections.reset_all()
         self._persist()
         has_resigned = self.leader_id == self.me.id and not isinstance(state, Leadership)

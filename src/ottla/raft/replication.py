@@ -129,6 +129,7 @@ def on_fetch_response(replica: Replica, now: int, response: FetchResponse) -> bo
         return handled
     if not isinstance(replica.state, Follower) or response.partition_error is not ErrorCode.none:
         return False
+    replica.leader_high_watermark = response.high_watermark
     if response.diverging is not None:
         _truncate(replica, response.diverging)
     elif response.snapshot is not None:

@@ -1,7 +1,7 @@
 """The quorum's messages as Kafka's: Vote 2, BeginQuorumEpoch 1, EndQuorumEpoch 1, Fetch 18, in both directions.
 
-snapshot_rpc.py has FetchSnapshot, voter_rpc.py what is about voters. ApiVersions, asked of one who is to become a
-voter, is not here yet.
+snapshot_rpc.py has FetchSnapshot, voter_rpc.py what is about voters, rpc_versions.py what others may say in older
+versions.
 
 Every message is about one partition, `__cluster_metadata-0`. `WrongPartition` is for one that is not, which Kafka
 answers with INVALID_REQUEST as a whole.
@@ -28,6 +28,7 @@ from kio.schema.vote.v2 import response as vote_response
 from kio.static.primitive import Records, i32, i32Timedelta, i64, u16
 
 from ottla.env.ports import Buffer
+from ottla.model.errors import ErrorCode
 from ottla.model.names import METADATA_TOPIC, METADATA_TOPIC_ID
 from ottla.raft import snapshot_rpc, voter_rpc
 from ottla.raft.control_records import batch_of
@@ -36,12 +37,14 @@ from ottla.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+    ChangeVotersResponse,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
+    KRaftVersionsRequest,
     Leader,
     RemoveVoterRequest,
     Request,
@@ -125,7 +128,7 @@ def request_entity(request: Request) -> Any:
             return _fetch_entity(request)
         case FetchSnapshotRequest():
             return snapshot_rpc.request_entity(request)
-        case AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest():
+        case AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest() | KRaftVersionsRequest():
             return voter_rpc.request_entity(request)
     raise NotOnTheWire(f"{type(request).__name__} cannot be sent yet")
 
@@ -196,8 +199,11 @@ def request_of(entity: Any) -> Request:
 # -- what it answers, and what it is answered
 
 
-def response_entity(response: Response, listener: str) -> Any:
-    """`listener` is the one that the request came by: endpoints of the leader are given for it alone."""
+def response_entity(response: Response, listener: str, key: int = 0) -> Any:
+    """`listener` is the one that the request came by: endpoints of the leader are given for it alone.
+
+    `key` is the API's; only AddRaftVoter and RemoveRaftVoter need it, as they have their answer in common.
+    """
     match response:
         case VoteResponse(leader, granted, partition_error, error):
             vote = vote_response.PartitionData(
@@ -251,6 +257,8 @@ def response_entity(response: Response, listener: str) -> Any:
             return snapshot_rpc.response_entity(response, listener)
         case UpdateVoterResponse():
             return voter_rpc.updated_entity(response, listener)
+        case ChangeVotersResponse():
+            return voter_rpc.changed_entity(response, key)
     raise NotOnTheWire(f"{type(response).__name__} cannot be sent yet")
 
 
@@ -322,6 +330,24 @@ def response_of(entity: Any, listener: str) -> Response:
     if about_voters is None:
         raise NotOnTheWire(f"{type(entity).__name__} is not an answer of the quorum")
     return about_voters
+
+
+def refusal(key: int, error: ErrorCode) -> Response:
+    """An answer to any request of this API that says only this, of the request as a whole."""
+    match key:
+        case 1:
+            return FetchResponse(error=error)
+        case 52:
+            return VoteResponse(error=error)
+        case 53:
+            return BeginQuorumEpochResponse(error=error)
+        case 54:
+            return EndQuorumEpochResponse(error=error)
+        case 59:
+            return FetchSnapshotResponse(error=error)
+        case 82:
+            return UpdateVoterResponse(error=error)
+    return ChangeVotersResponse(error)
 
 
 def _whole_batches(records: Buffer) -> list[memoryview]:

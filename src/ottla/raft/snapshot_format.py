@@ -9,7 +9,8 @@ of the first record which is not contained.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 from ottla.env.ports import Buffer
@@ -61,15 +62,34 @@ def encode(
     kraft_version: int = 0,
     voters: VoterSet | None = None,
 ) -> bytes:
-    out = bytearray()
+    pieces = encode_pieces(
+        batches,
+        now_ms,
+        epoch=epoch,
+        last_contained_timestamp=last_contained_timestamp,
+        kraft_version=kraft_version,
+        voters=voters,
+    )
+    return b"".join(pieces)
+
+
+def encode_pieces(
+    batches: Iterable[bytes],
+    now_ms: int,
+    *,
+    epoch: int,
+    last_contained_timestamp: int,
+    kraft_version: int,
+    voters: VoterSet | None,
+) -> Iterator[bytes]:
+    """The same, a batch at a time: a large state is neither held twice nor encoded in one go."""
     offset = 0
     header = snapshot_header_batch(last_contained_timestamp, now_ms, kraft_version, voters)
-    for batch in (header, *batches, snapshot_footer_batch(now_ms)):
+    for batch in chain((header,), batches, (snapshot_footer_batch(now_ms),)):
         parsed = parse_header(batch)
         head = new_head(offset, parsed.length, epoch)
-        out += head + batch[len(head) :]
+        yield head + batch[len(head) :]
         offset += parsed.record_count
-    return bytes(out)
 
 
 def decode(data: Buffer, source: str, advice: str) -> Contents:
@@ -99,3 +119,14 @@ def decode(data: Buffer, source: str, advice: str) -> Contents:
     if kinds[:1] != [ControlType.SNAPSHOT_HEADER] or kinds[-1:] != [ControlType.SNAPSHOT_FOOTER]:
         raise OttlaError(f"{source} has no header or no footer: it was cut. {advice}")
     return Contents(timestamp, kraft_version, voters, tuple(batches))
+
+
+def timestamp_in(beginning: Buffer) -> int:
+    """That of the last batch which a snapshot contains, from its own first batch; 0 if it does not say."""
+    for header, batch in iterate_batches(beginning):
+        if header.is_control:
+            for record in read_records(batch):
+                if control_type(record) == ControlType.SNAPSHOT_HEADER:
+                    return last_contained_timestamp(record)
+        break
+    return 0

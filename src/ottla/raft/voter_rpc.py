@@ -1,13 +1,18 @@
-"""AddRaftVoter 1, RemoveRaftVoter 0 and UpdateRaftVoter 0, to and from the quorum's messages."""
+"""AddRaftVoter 1, RemoveRaftVoter 0 and UpdateRaftVoter 0, to and from the quorum's messages.
+
+And ApiVersions 4, asked of one who is to become a voter: which levels of kraft.version it supports.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from kio.schema.add_raft_voter.v1 import request as add_request
 from kio.schema.add_raft_voter.v1 import response as add_response
+from kio.schema.api_versions.v4 import request as versions_request
+from kio.schema.api_versions.v4 import response as versions_response
 from kio.schema.remove_raft_voter.v0 import request as remove_request
 from kio.schema.remove_raft_voter.v0 import response as remove_response
 from kio.schema.types import BrokerId
@@ -15,9 +20,12 @@ from kio.schema.update_raft_voter.v0 import request as update_request
 from kio.schema.update_raft_voter.v0 import response as update_response
 from kio.static.primitive import i16, i32, i32Timedelta, u16
 
+from ottla import __version__
 from ottla.raft.messages import (
     AddVoterRequest,
     ChangeVotersResponse,
+    KRaftVersionsRequest,
+    KRaftVersionsResponse,
     Leader,
     RemoveVoterRequest,
     UpdateVoterRequest,
@@ -25,11 +33,17 @@ from ottla.raft.messages import (
 )
 from ottla.raft.voters import NO_DIRECTORY, Endpoint, ReplicaKey, VersionRange
 
+_REMOVE: Final = 81
+_KRAFT_VERSION: Final = "kraft.version"
 _NO_THROTTLE = i32Timedelta.parse(timedelta())
 
 
-def request_entity(request: AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest) -> Any:
+def request_entity(request: AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest | KRaftVersionsRequest) -> Any:
     match request:
+        case KRaftVersionsRequest():
+            return versions_request.ApiVersionsRequest(
+                client_software_name="ottla", client_software_version=__version__
+            )
         case AddVoterRequest(cluster_id, voter, endpoints, timeout_ms, ack_when_committed):
             return add_request.AddRaftVoterRequest(
                 cluster_id=cluster_id,
@@ -78,16 +92,9 @@ def request_of(entity: Any) -> AddVoterRequest | RemoveVoterRequest | UpdateVote
     return None
 
 
-def added_entity(response: ChangeVotersResponse) -> add_response.AddRaftVoterResponse:
-    return add_response.AddRaftVoterResponse(
-        throttle_time=_NO_THROTTLE, error_code=response.error, error_message=response.message
-    )
-
-
-def removed_entity(response: ChangeVotersResponse) -> remove_response.RemoveRaftVoterResponse:
-    return remove_response.RemoveRaftVoterResponse(
-        throttle_time=_NO_THROTTLE, error_code=response.error, error_message=response.message
-    )
+def changed_entity(response: ChangeVotersResponse, key: int) -> Any:
+    answer = remove_response.RemoveRaftVoterResponse if key == _REMOVE else add_response.AddRaftVoterResponse
+    return answer(throttle_time=_NO_THROTTLE, error_code=response.error, error_message=response.message)
 
 
 def updated_entity(response: UpdateVoterResponse, listener: str) -> update_response.UpdateRaftVoterResponse:
@@ -102,8 +109,14 @@ def updated_entity(response: UpdateVoterResponse, listener: str) -> update_respo
     )
 
 
-def response_of(entity: Any, listener: str) -> ChangeVotersResponse | UpdateVoterResponse | None:
+def response_of(
+    entity: Any, listener: str
+) -> ChangeVotersResponse | UpdateVoterResponse | KRaftVersionsResponse | None:
     match entity:
+        case versions_response.ApiVersionsResponse():
+            supported = next((each for each in entity.supported_features if each.name == _KRAFT_VERSION), None)
+            versions = VersionRange(int(supported.min_version), int(supported.max_version)) if supported else None
+            return KRaftVersionsResponse(versions, entity.error_code)
         case add_response.AddRaftVoterResponse() | remove_response.RemoveRaftVoterResponse():
             return ChangeVotersResponse(entity.error_code, entity.error_message)
         case update_response.UpdateRaftVoterResponse():

@@ -60,7 +60,7 @@ class DelayedProduce:
                 self._acknowledged(t, r, Appended(ErrorCode.not_leader_or_follower))
             elif stage.value < result.next_offset:
                 self._acknowledged(t, r, Appended(ErrorCode.kafka_storage_error))
-            elif self._acks == -1 and partition.is_under_min_isr:
+            elif self._acks == -1 and not partition.has_enough_replicas:
                 self._acknowledged(t, r, Appended(ErrorCode.not_enough_replicas_after_append))
             else:
                 self._acknowledged(t, r, result)

@@ -1,7 +1,8 @@
 """One partition on this node: who may append and read, how far records are committed, and who is told.
 
 Every check of leadership, epoch, in-sync replicas and offsets is in here, so that an API only has to ask. With one
-replica the in-sync set is this node alone and the high watermark follows the log's end; nothing else is special.
+replica the in-sync set is this node alone and the high watermark follows the log's end; with more, `leading` knows how
+far the others are, and following.py what a follower does.
 
 Three stages of a record, each a `Progress` that anyone can wait on:
 - appended: in the log, and flushed as far as flush.messages demands. What acks=1 waits for.
@@ -13,103 +14,85 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 from uuid import UUID
 
 from ottla.env.ports import Buffer, Env
 from ottla.log.end_markers import note_end
-from ottla.log.epochs import EpochEnd
 from ottla.log.partition_log import PartitionLog
 from ottla.log.producers import Origin, SeenBatch
-from ottla.log.reading import LogRead, OffsetOutOfRange
+from ottla.log.reading import OffsetOutOfRange
 from ottla.log.segment import DamagedLog
-from ottla.log.txn_index import AbortedTxn
+from ottla.metadata.controller.requests import AlteredPartition
 from ottla.model.config.topic import LogConfig
 from ottla.model.errors import ErrorCode
 from ottla.model.names import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, TopicPartition
-from ottla.record.batch import LOG_OVERHEAD, BatchHeader, Codec, parse_header, with_log_append_time
-from ottla.record.recompress import recompressed
-from ottla.record.validate import AS_PRODUCED, BatchRules, Rejected, Walked, check_produced, walk_records
-from ottla.replica.progress import Progress
+from ottla.record.batch import LOG_OVERHEAD, BatchHeader, parse_header, with_log_append_time
+from ottla.record.validate import Rejected, check_produced
+from ottla.replica.checking import CheckedAppends, rules_of
+from ottla.replica.isr import IsrChange, counts
+from ottla.replica.leading import Leading
+from ottla.replica.progress import Progress, Waiter
+from ottla.replica.results import CONSUMER as CONSUMER
+from ottla.replica.results import Appended as Appended
+from ottla.replica.results import Fetched as Fetched
+from ottla.replica.results import Isolation as Isolation
+from ottla.replica.results import Leadership as Leadership
+from ottla.replica.results import PartitionListener as PartitionListener
+from ottla.replica.results import epoch_error
+from ottla.replica.surroundings import NoSurroundings, Surroundings
 
 _log = logging.getLogger("ottla.replica")
 _NONE: Final = ErrorCode.none
-CONSUMER: Final = -1  # the replica id of those who are none
-_INLINE_WALK_BYTES: Final = 4096  # a walk over more than this goes to another process
+_NOBODY: Final = NoSurroundings()
 
 
-class Isolation(IntEnum):
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
+class AppendWatcher(Protocol):
+    """Told in the middle of it: a follower that waits for data, or may soon."""
 
-
-class Appended(NamedTuple):
-    """What became of a batch. With an error the offsets are -1."""
-
-    code: ErrorCode
-    base_offset: int = NO_OFFSET
-    next_offset: int = NO_OFFSET
-    log_append_time: int = NO_TIMESTAMP
-    start_offset: int = NO_OFFSET
-    message: str | None = None
-    record_errors: tuple[tuple[int, str], ...] = ()
-
-
-class Fetched(NamedTuple):
-    code: ErrorCode
-    high_watermark: int = NO_OFFSET
-    last_stable_offset: int = NO_OFFSET
-    start_offset: int = NO_OFFSET
-    data: LogRead | None = None
-    aborted: list[AbortedTxn] | None = None
-    diverging: EpochEnd | None = None
-
-
-class Leadership(NamedTuple):
-    """What the metadata says about a partition."""
-
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
-    partition_epoch: int = 0
-
-
-class PartitionListener(Protocol):
-    """Told in order, on the loop. For coordinators, fetchers and waiting requests."""
-
-    def high_watermark_moved(self, partition: Partition, offset: int) -> None: ...
-    def leadership_changed(self, partition: Partition, led_before: bool) -> None: ...
+    def appended(self, partition: Partition) -> None: ...
+    def changed(self, partition: Partition) -> None:
+        """The high watermark, the log's start, the leadership or the in-sync replicas."""
 
 
 class Partition:
     def __init__(
-        self, env: Env, node_id: int, key: TopicPartition, topic_id: UUID, log: PartitionLog, high_watermark: int
+        self,
+        env: Env,
+        node_id: int,
+        key: TopicPartition,
+        topic_id: UUID,
+        log: PartitionLog,
+        high_watermark: int,
+        surroundings: Surroundings = _NOBODY,
     ) -> None:
         self.key = key
         self.topic_id = topic_id
         self.log = log
         self.leadership = Leadership(-1, NO_EPOCH, (), ())
         self.is_leader = False
+        self.leading: Leading | None = None  # if others have a replica too
         self.leader_epoch = NO_EPOCH
         self.appended = Progress(log.committable_offset)
         self.flushed = Progress(log.flushed_offset)
         self.committed = Progress(min(max(high_watermark, log.start_offset), log.end_offset))
         self.listeners: list[PartitionListener] = []
+        self.watchers: dict[AppendWatcher, None] = {}
+        self.is_being_cut = False
         # Since the start of this process, for metrics; waiting fetches count by the bytes.
         self.bytes_appended = self.messages_appended = self.appends = self.failed_appends = 0
         self.bytes_fetched = self.fetches = self.failed_fetches = 0
         self._env = env
         self._node_id = node_id
+        self._around = surroundings
         self._epoch_start_offset = 0
         self._min_isr = 1
-        self._rules = _rules(log.config)
+        self._rules = rules_of(log.config)
         self._needs_walk = self._rules.needs_walk
         self._codec = self._rules.codec
-        # Appends whose records are checked in another process, and those that came after them, in order.
-        self._checking: deque[_Checking] = deque()
+        self._checks = CheckedAppends(env, self._append_of_client, self._refused, self._leads_in)
+        self._deletions = Progress(0)  # how far all replicas have followed the log's start
         log.on_flushed = self._on_flushed
         log.on_failed = self._give_up_waiting
         log.producers.on_high_watermark(self.committed.value)
@@ -117,26 +100,52 @@ class Partition:
     # -- leadership and configuration
 
     def lead_or_follow(self, leadership: Leadership) -> None:
-        led_before = self.is_leader
-        new_epoch = leadership.leader_epoch != self.leader_epoch
+        if leadership.partition_epoch < self.leadership.partition_epoch:
+            return  # the controller's answer to a change of ours told of a later state
+        led_before, is_new_epoch = self.is_leader, leadership.leader_epoch != self.leader_epoch
         self.leadership = leadership
         self.leader_epoch = leadership.leader_epoch
         self.is_leader = leadership.leader == self._node_id
         self._min_isr = min(self.log.config.min_insync_replicas, max(len(leadership.replicas), 1))
-        if self.is_leader and new_epoch:
-            self._epoch_start_offset = self.log.end_offset
-            self.log.assign_epoch(self.leader_epoch, self.log.end_offset)
         if self.is_leader:
-            self._advance()
-        if new_epoch or led_before != self.is_leader:
+            self._lead(leadership, is_new_epoch=is_new_epoch, led_before=led_before)
+        else:
+            self.leading = None
+        self._tell_watchers()
+        if is_new_epoch or led_before != self.is_leader:
             if led_before and not self.is_leader:
                 self._give_up_waiting()
             for listener in self.listeners:
                 listener.leadership_changed(self, led_before)
 
+    def _lead(self, leadership: Leadership, *, is_new_epoch: bool, led_before: bool) -> None:
+        log = self.log
+        if self.is_being_cut:  # for the leader of before, and as far as that had come
+            self._around.make_cut_durable_now(log)
+        if len(leadership.replicas) == 1:
+            self.leading = None
+        else:
+            if self.leading is None:
+                self.leading = Leading(self._node_id, self._around)
+            self.leading.assign(leadership)
+        if is_new_epoch:
+            self._epoch_start_offset = log.end_offset
+            log.assign_epoch(self.leader_epoch, log.end_offset)
+            if self.leading is not None:
+                now = self._env.clock.elapsed()
+                self.leading.begin_epoch(now, log.end_offset, is_new_leader=not led_before)
+        self._advance()
+
+    def resign(self) -> None:
+        """This node has no part in it any more."""
+        self.lead_or_follow(Leadership(-1, self.leader_epoch, (), (), self.leadership.partition_epoch))
+
+    def _leads_in(self, leader_epoch: int) -> bool:
+        return self.is_leader and leader_epoch == self.leader_epoch
+
     def configure(self, config: LogConfig) -> None:
         self.log.configure(config)
-        self._rules = _rules(config)
+        self._rules = rules_of(config)
         self._needs_walk = self._rules.needs_walk
         self._codec = self._rules.codec
         self._min_isr = min(config.min_insync_replicas, max(len(self.leadership.replicas), 1))
@@ -147,7 +156,7 @@ class Partition:
         self._advance()
 
     def delete_records(self, offset: int) -> ErrorCode | int:
-        """Moves the start of the log, to the high watermark for -1; gives where it is then."""
+        """Moves the start of the log, to the high watermark for -1; gives what is then to be deleted by all."""
         log = self.log
         if not self.is_leader:
             return ErrorCode.not_leader_or_follower
@@ -163,7 +172,19 @@ class Partition:
         except OSError as error:
             log.fail(error)
             return ErrorCode.kafka_storage_error
-        return log.start_offset
+        self._tell_watchers()
+        return wanted
+
+    @property
+    def low_watermark(self) -> int:
+        """Up to where records are gone, on all replicas that live."""
+        start_offset = self.log.start_offset
+        return start_offset if self.leading is None else self.leading.low_watermark(start_offset)
+
+    def when_deleted(self, offset: int, callback: Callable[[], None]) -> Waiter:
+        """Once all replicas that live have deleted what lies below an offset, or this leadership is over."""
+        self._deletions.advance(self.low_watermark)
+        return self._deletions.when(offset, callback)
 
     # -- appending
 
@@ -179,7 +200,7 @@ class Partition:
         if not self.is_leader:
             return Appended(ErrorCode.not_leader_or_follower)
         if expected_leader_epoch >= 0 and expected_leader_epoch != self.leader_epoch:
-            return Appended(_epoch_error(expected_leader_epoch, self.leader_epoch))
+            return Appended(epoch_error(expected_leader_epoch, self.leader_epoch))
         if acks == -1 and len(self.leadership.isr) < self._min_isr:
             return Appended(
                 ErrorCode.not_enough_replicas,
@@ -192,8 +213,8 @@ class Partition:
             header = check_produced(records, rules, now_ms, version)
             if isinstance(header, Rejected):
                 return self._refused(header)
-            if self._needs_walk or self._checking or (self._codec >= 0 and self._codec != header.codec):
-                return self._append_after_walk(records, header, now_ms)
+            if self._needs_walk or self._checks.waiting or (self._codec >= 0 and self._codec != header.codec):
+                return self._checks.check(records, header, rules, self.leader_epoch, now_ms)
         else:
             header = parse_header(records)
         return self._append_checked(records, header, origin, now_ms)
@@ -227,6 +248,9 @@ class Partition:
         self.messages_appended += header.last_offset_delta + 1
         self.appends += 1
         self._advance()
+        if self.watchers:
+            for watcher in tuple(self.watchers):
+                watcher.appended(self)
         return Appended(_NONE, base_offset, base_offset + header.last_offset_delta + 1, append_time, log.start_offset)
 
     def _refused(self, rejected: Rejected) -> Appended:
@@ -237,59 +261,18 @@ class Partition:
             record_errors=rejected.records,
         )
 
-    # -- batches that are checked record by record
-
-    def _append_after_walk(
-        self, records: Buffer, header: BatchHeader, now_ms: int
-    ) -> Appended | asyncio.Future[Appended]:
-        changes_codec = self._codec >= 0 and self._codec != header.codec
-        small = header.codec == 0 and header.size <= _INLINE_WALK_BYTES
-        if small and not self._checking:
-            done = (recompressed if changes_codec else walk_records)(records, self._rules, now_ms)
-            if isinstance(done, Rejected):
-                return self._refused(done)
-            if isinstance(done, bytes):
-                records, header = done, parse_header(done)
-            return self._append_checked(records, header, Origin.CLIENT, now_ms)
-        copy = bytes(records)  # the buffer that it came in is used again as soon as this returns
-        check: asyncio.Future[Walked | Rejected | bytes] | None = None  # a batch that waits only for its turn
-        if changes_codec:
-            check = self._env.executor.compute(recompressed, copy, self._rules, now_ms)
-        elif self._needs_walk:
-            check = self._env.executor.compute(walk_records, copy, self._rules, now_ms)
-        waiting = _Checking(copy, header, self.leader_epoch, self._env.loop.create_future(), check)
-        self._checking.append(waiting)
-        if check is not None:
-            check.add_done_callback(lambda _: self._take_checked())
-        return waiting.result
+    def _append_of_client(self, records: Buffer, header: BatchHeader) -> Appended:
+        return self._append_checked(records, header, Origin.CLIENT, self._env.clock.now_ms())
 
     def stop(self) -> None:
         """What is still being checked elsewhere is not appended any more."""
-        given_up, self._checking = self._checking, deque()
-        for waiting in given_up:
-            waiting.result.set_result(Appended(ErrorCode.not_leader_or_follower))
-
-    def _take_checked(self) -> None:
-        """Appends, in the order in which they came, all whose check is done."""
-        queue = self._checking
-        while queue and (queue[0].check is None or queue[0].check.done()):
-            waiting = queue.popleft()
-            if not self.is_leader or waiting.leader_epoch != self.leader_epoch:
-                waiting.result.set_result(Appended(ErrorCode.not_leader_or_follower))
-                continue
-            records = waiting.checked()
-            if isinstance(records, Rejected):
-                waiting.result.set_result(self._refused(records))
-                continue
-            header = waiting.header if records is waiting.records else parse_header(records)
-            now_ms = self._env.clock.now_ms()
-            waiting.result.set_result(self._append_checked(records, header, Origin.CLIENT, now_ms))
+        self._checks.stop()
 
     # -- stages
 
     def _give_up_waiting(self) -> None:
         """The log has failed or the leadership is over: what was not acknowledged by now will never be."""
-        for stage in (self.appended, self.flushed, self.committed):
+        for stage in (self.appended, self.flushed, self.committed, self._deletions):
             stage.release()
 
     def _on_flushed(self, offset: int) -> None:
@@ -297,15 +280,125 @@ class Partition:
         self._advance()
 
     def _advance(self) -> None:
-        """After an append, a flush or a change of the in-sync set: how far each stage has come."""
+        """After an append, a flush, a fetch of a follower or a change of the in-sync set: how far each stage is."""
         offset = self.log.committable_offset
         self.appended.advance(offset)
         if self.is_leader and offset > self.committed.value and len(self.leadership.isr) >= self._min_isr:
-            # The in-sync set is this node alone; followers' offsets join in here with replication.
+            if self.leading is not None:
+                offset = min(offset, self.leading.high_watermark(self.log.end_offset, self._env.clock.elapsed()))
+                if offset <= self.committed.value:
+                    return
             self.log.producers.on_high_watermark(offset)
             self.committed.advance(offset)
             for listener in self.listeners:
                 listener.high_watermark_moved(self, offset)
+            if self.watchers:
+                self._tell_watchers()
+
+    def _tell_watchers(self) -> None:
+        for watcher in tuple(self.watchers):
+            watcher.changed(self)
+
+    # -- followers
+
+    def follower_fetched(self, replica: int, offset: int, start_offset: int, broker_epoch: int) -> ErrorCode:
+        """A follower asks for what comes from an offset on: so much it has."""
+        leading = self.leading
+        follower = leading.followers.get(replica) if leading is not None else None
+        if leading is None or follower is None or leading.is_stale(replica, broker_epoch):
+            return ErrorCode.not_leader_or_follower
+        before = follower.end_offset
+        follower.fetched(offset, start_offset, self._env.clock.elapsed(), self.log.end_offset, broker_epoch)
+        if replica not in leading.isr.maximal:
+            change = leading.expansion(
+                follower, self.committed.value, self.leader_epoch, self.leadership.partition_epoch
+            )
+            if change is not None:
+                self._propose(leading, change)
+        if before != offset:
+            self._advance()
+        self._deletions.advance(self.low_watermark)
+        return _NONE
+
+    def shrink_isr(self) -> None:
+        """To be called now and then: who has not caught up for replica.lag.time.max.ms is not in sync."""
+        leading = self.leading
+        if leading is None:
+            return
+        now = self._env.clock.elapsed()
+        leaving = leading.out_of_sync(self.log.end_offset, now)
+        if leaving:
+            _log.info(
+                "%s, led here from offset %d with the high watermark at %d: not in sync are %s",
+                *(self.key, self.log.end_offset, self.committed.value, leading.describe(leaving, now)),
+            )
+            self._propose(leading, leading.shrinking(leaving, self.leader_epoch, self.leadership.partition_epoch))
+
+    def _propose(self, leading: Leading, change: IsrChange) -> None:
+        leading.isr.propose(change)
+        self._around.alter_isr(self, change)
+
+    def isr_answered(self, change: IsrChange, answer: AlteredPartition) -> bool:
+        """What the controller says to a change that was proposed; whether the in-sync set is now as proposed."""
+        leading = self.leading
+        if leading is None or leading.isr.change is not change:
+            return False  # the metadata have told something else meanwhile
+        if answer.error.code is not _NONE:
+            if leading.isr.refused(answer.error.code):
+                self._around.alter_isr(self, change)
+            return False
+        if not counts(answer, self.leader_epoch, self.leadership.partition_epoch):
+            return False
+        leading.isr.settle(answer.isr)
+        self.leadership = self.leadership._replace(isr=answer.isr, partition_epoch=answer.partition_epoch)
+        self._tell_watchers()
+        _log.info("%s: in sync are %s, min.insync.replicas %d", self.key, list(answer.isr), self._min_isr)
+        self._advance()
+        return True
+
+    @property
+    def has_enough_replicas(self) -> bool:
+        """Whether what is committed now is on as many replicas as min.insync.replicas demands."""
+        leading = self.leading
+        return len(self.leadership.isr if leading is None else leading.isr.maximal) >= self._min_isr
+
+    # -- following: see following.py
+
+    def followed_to(self, high_watermark: int) -> None:
+        """The leader's high watermark, as far as the log goes here. A new leader may know of less than the old one."""
+        self.appended.advance(self.log.committable_offset)
+        offset = max(min(high_watermark, self.log.end_offset), self.log.start_offset)
+        if offset > self.committed.value:
+            self.log.producers.on_high_watermark(offset)
+            self.committed.advance(offset)
+            for listener in self.listeners:
+                listener.high_watermark_moved(self, offset)
+        elif offset < self.committed.value:
+            self.committed.value = offset
+
+    async def cut(self, offset: int, leader_epoch: int, *, fully: bool = False) -> bool:
+        """Drops what the leader does not have; False if that failed or another epoch has begun meanwhile."""
+
+        def is_wanted() -> bool:
+            return not self.is_leader and self.leader_epoch == leader_epoch and self.log is log
+
+        log = self.log
+        self.is_being_cut = True
+        try:
+            done = await self._around.cut(log, offset, is_wanted, fully=fully)
+        finally:
+            self.is_being_cut = False
+            if not self.is_leader:
+                self._was_cut()
+        return done and is_wanted()
+
+    def _was_cut(self) -> None:
+        """The log ends earlier now, or elsewhere."""
+        log = self.log
+        self.appended.value = log.committable_offset
+        self.flushed.value = log.flushed_offset
+        self.committed.value = max(min(self.committed.value, log.end_offset), log.start_offset)
+        log.producers.on_high_watermark(self.committed.value)
 
     @property
     def is_under_min_isr(self) -> bool:
@@ -326,11 +419,11 @@ class Partition:
 
     # -- reading
 
-    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+    def check_epoch(self, current_leader_epoch: int, *, leader_only: bool = True) -> ErrorCode:
         """What a client believes against what is so; -1 means it does not say."""
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
-            return _epoch_error(current_leader_epoch, self.leader_epoch)
-        return _NONE if self.is_leader else ErrorCode.not_leader_or_follower
+            return epoch_error(current_leader_epoch, self.leader_epoch)
+        return _NONE if self.is_leader or not leader_only else ErrorCode.not_leader_or_follower
 
     def fetch(
         self,
@@ -342,12 +435,13 @@ class Partition:
         replica: int = CONSUMER,
         *,
         at_least_one: bool = False,
+        leader_only: bool = True,
     ) -> Fetched:
         """Raises NotInMemory where an index or a header has to come from the disk first.
 
         A consumer reads up to the high watermark or the last stable offset, a follower up to the end of the log.
         """
-        code = self.check_epoch(current_leader_epoch)
+        code = self.check_epoch(current_leader_epoch, leader_only=leader_only)
         log = self.log
         if code is not _NONE:
             return Fetched(code)
@@ -381,55 +475,3 @@ class Partition:
     def offsets_are_known(self) -> bool:
         """False just after an election, while the high watermark has not reached the epoch's first offset (KIP-207)."""
         return self.committed.value >= self._epoch_start_offset
-
-
-class _Checking:
-    __slots__ = ("check", "header", "leader_epoch", "records", "result")
-
-    def __init__(
-        self,
-        records: bytes,
-        header: BatchHeader,
-        leader_epoch: int,
-        result: asyncio.Future[Appended],
-        check: asyncio.Future[Walked | Rejected | bytes] | None,
-    ) -> None:
-        self.records = records
-        self.header = header
-        self.leader_epoch = leader_epoch
-        self.result = result
-        self.check = check
-
-    def checked(self) -> bytes | Rejected:
-        """The batch that is to be stored."""
-        if self.check is None:
-            return self.records
-        if (error := self.check.exception()) is not None:
-            return Rejected(ErrorCode.unknown_server_error, f"the records could not be checked: {error}")
-        result = self.check.result()
-        return self.records if isinstance(result, Walked) else result
-
-
-_CODECS: Final = {
-    "uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD,
-}  # fmt: skip
-
-
-def _rules(config: LogConfig) -> BatchRules:
-    return BatchRules(
-        config.max_message_bytes,
-        config.compact,
-        config.log_append_time,
-        config.message_timestamp_before_max_ms,
-        config.message_timestamp_after_max_ms,
-        _CODECS.get(config.compression_type, AS_PRODUCED),
-        {
-            "gzip": config.compression_gzip_level,
-            "lz4": config.compression_lz4_level,
-            "zstd": config.compression_zstd_level,
-        }.get(config.compression_type),
-    )
-
-
-def _epoch_error(theirs: int, ours: int) -> ErrorCode:
-    return ErrorCode.fenced_leader_epoch if theirs < ours else ErrorCode.unknown_leader_epoch

@@ -8,11 +8,11 @@ was acknowledged or shown is synced. Metadata is synced before anybody is told o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from ottla.sim.history import Death, History, Life, Opened, Witness
-from ottla.sim.journal import short
+from ottla.sim.journal import Sent, short
 from ottla.sim.log_files import PartitionId, StoredLog
 
 
@@ -77,10 +77,12 @@ def _check_witnesses(
 
 
 def _check_contents(history: History, key: PartitionId, log: StoredLog, where: str) -> Iterator[str]:
+    if key.topic_id in history.topics:  # else of a coordinator, which writes to it itself
+        yield from check_contents(history.sent.get(key, {}), log, where, gaps=history.may_have_gaps(key))
+
+
+def check_contents(sent: Mapping[bytes, Sent], log: StoredLog, where: str, *, gaps: bool = False) -> Iterator[str]:
     """Nothing that nobody sent, no sequence twice or out of turn, nothing more often than it was sent."""
-    if key.topic_id not in history.topics:
-        return  # of a coordinator, which writes to it itself
-    sent = history.sent.get(key, {})
     last: dict[tuple[int, int], int] = {}
     times: Counter[bytes] = Counter()
     for offset, (value, producer_id, epoch, sequence) in log.records.items():
@@ -92,8 +94,7 @@ def _check_contents(history: History, key: PartitionId, log: StoredLog, where: s
             yield f"{where}: {short(value)} at {offset} was never sent as {producer_id}, {epoch}, {sequence}"
         if producer_id >= 0:
             before = last.get((producer_id, epoch))
-            gap = history.may_have_gaps(key)
-            if before is not None and (sequence != before + 1 if not gap else sequence <= before):
+            if before is not None and (sequence != before + 1 if not gaps else sequence <= before):
                 yield f"{where}: producer {producer_id} has sequence {sequence} at {offset} after {before}"
             last[producer_id, epoch] = sequence
         else:

@@ -83,6 +83,10 @@ class SimDisk:
     def heal(self) -> None:
         self._faults.heal()
 
+    def forget_plans(self) -> None:
+        """No crash is planned any more."""
+        self._faults.crash_number = 0
+
     def crash(self) -> SimDisk:
         """The process dies; all that was written is there for the next one."""
         return self._successor(self._platter.after_crash(), self.random)
@@ -110,6 +114,11 @@ class SimDisk:
     def snapshot(self) -> dict[str, bytes | None]:
         """Every path and its bytes (None for a folder), for comparisons in tests."""
         return {path: None if isinstance(node, Folder) else bytes(node.content) for path, node in self._platter.walk()}
+
+    def content(self, path: str) -> bytearray | None:
+        """What a reader would find, for an oracle; None if there is no such file."""
+        node = self._find(path)
+        return node.content if isinstance(node, Inode) else None
 
     def sure(self) -> dict[str, bytes]:
         """What any loss of power from now on would leave, for an oracle: files, and how much of each."""

@@ -110,6 +110,8 @@ class Host:
         self.processes: list[Process[Any]] = []
         self.before_end: list[Callable[[SimDisk, bool], None]] = []
         """Told of each crash and power loss (true), with the disk as the dying process last saw it."""
+        self.after_end: list[Callable[[SimDisk, bool], None]] = []
+        """The same, with the disk as the next process will find it."""
         self._env: Env | None = None
         self._loop = loop
         self._network = network
@@ -219,3 +221,5 @@ class Host:
         self._trace.note(self.name, how, f"life {self._lives}, leaves disk {self.disk.digest()}")
         for process in self.processes:
             process.crashed(how)
+        for listener in self.after_end:
+            listener(self.disk, vanish)

@@ -15,6 +15,7 @@ from ottla.model.names import METADATA_TOPIC_ID
 from ottla.record.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, computed_crc, parse_header
 from ottla.record.reader import read_records
 from ottla.record.records import CorruptBatch
+from ottla.sim.disk import SimDisk
 
 
 class PartitionId(NamedTuple):
@@ -113,17 +114,69 @@ def _read_segment(content: bytes, log: StoredLog) -> bool:
 
 
 def _batches(content: bytes) -> Iterator[StoredBatch]:
-    view, position = memoryview(content), 0
-    while position + HEADER_SIZE <= len(view):
-        header = parse_header(view, position)
-        end = position + header.length + LOG_OVERHEAD
-        if header.magic != MAGIC_V2 or header.length < HEADER_SIZE - LOG_OVERHEAD or end > len(view):
-            return
-        batch = _parse(bytes(view[position:end]))
-        if batch is None:
-            return
+    position = 0
+    while (batch := _batch_at(content, position)) is not None:
         yield batch
-        position = end
+        position += batch.size
+
+
+class LogCursor:
+    """Reads a log that grows, each time from where it was, out of the files of a simulated disk."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._segment = -1
+        self._position = 0
+        self._next = 0
+
+    def read(self, disk: SimDisk, start: int, end: int) -> Iterator[StoredBatch]:
+        """The batches that hold the offsets from `start` to before `end`."""
+        if start < self._next:
+            self._segment = -1
+        while start < end:
+            if self._segment < 0 and not self._find(disk, start):
+                return
+            content = disk.content(f"{self._folder}/{self._segment:020d}{LOG_SUFFIX}")
+            if content is None:
+                self._segment = -1
+                return
+            found = start
+            while (batch := _batch_at(content, self._position)) is not None:
+                if batch.base_offset >= end:
+                    return
+                self._position += batch.size
+                self._next = batch.base_offset + len(batch.records)
+                if self._next > start:
+                    start = self._next
+                    yield batch
+                if start >= end:
+                    return
+            self._segment = -1
+            if start == found and not self._has_segment(disk, start):
+                return
+
+    def _bases(self, disk: SimDisk) -> list[int]:
+        names = disk.list_dir(self._folder) if disk.is_dir(self._folder) else []
+        return sorted(int(name[: -len(LOG_SUFFIX)]) for name in names if name.endswith(LOG_SUFFIX))
+
+    def _has_segment(self, disk: SimDisk, base: int) -> bool:
+        return base in self._bases(disk)
+
+    def _find(self, disk: SimDisk, offset: int) -> bool:
+        below = [base for base in self._bases(disk) if base <= offset]
+        if below:
+            self._segment, self._position, self._next = below[-1], 0, below[-1]
+        return bool(below)
+
+
+def _batch_at(content: bytes | bytearray, position: int) -> StoredBatch | None:
+    if position + HEADER_SIZE > len(content):
+        return None
+    header = parse_header(content, position)
+    end = position + header.length + LOG_OVERHEAD
+    if header.magic != MAGIC_V2 or header.length < HEADER_SIZE - LOG_OVERHEAD or end > len(content):
+        return None
+    return _parse(bytes(memoryview(content)[position:end]))
 
 
 @lru_cache(maxsize=20_000)  # the same batches are read again at every crash

@@ -39,7 +39,7 @@ class RunningNode:
         self._failed_starts = 0  # in a row
         self._process: Process[None] | None = None
         self._serving = asyncio.Event()
-        self.host.before_end.append(self._ends)
+        self.host.before_end.append(self._end_of_life)
 
     @property
     def life(self) -> int:
@@ -109,7 +109,7 @@ class RunningNode:
     async def serving(self) -> None:
         await self._serving.wait()
 
-    def _ends(self, disk: SimDisk, is_power_loss: bool) -> None:
+    def _end_of_life(self, disk: SimDisk, is_power_loss: bool) -> None:
         self._serving.clear()
         self.node = None
         self._journal.counts["power losses" if is_power_loss else "kills"] += not self.stopped_cleanly

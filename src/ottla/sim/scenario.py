@@ -7,11 +7,7 @@ assert not outcome.violations, outcome.report()
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
@@ -21,6 +17,7 @@ from ottla.sim.checkers import check
 from ottla.sim.history import History
 from ottla.sim.log_files import PartitionId
 from ottla.sim.node import PORT, SimNode
+from ottla.sim.outcome import AFTER_A_VIOLATION_S, Outcome, watched_log
 from ottla.sim.trace import Trace
 from ottla.sim.weather import Weather
 from ottla.sim.workload.client import Client, KnownTopic
@@ -35,24 +32,8 @@ from ottla.sim.world import World
 PRODUCE_VERSIONS = (3, 8, 9, 13)
 FETCH_VERSIONS = (5, 7, 12, 13, 18)
 
-AFTER_A_VIOLATION_S = 0.5
-"""What follows from a mistake only hides it."""
 HEALED_WITHIN_S = 60.0
 """How long, once nothing is broken any more, until everything that was sent is acknowledged and read."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    seed: int
-    violations: list[str]
-    counts: Counter[str]
-    trace: Trace
-    digest: str
-    virtual_s: float
-
-    def report(self) -> str:
-        listed = "\n".join(f"  - {violation}" for violation in self.violations[:20])
-        return f"seed {self.seed}: {len(self.violations)} violations\n{listed}"
 
 
 def run(seed: int, *, rage_s: float = 12.0) -> Outcome:
@@ -63,7 +44,7 @@ def run(seed: int, *, rage_s: float = 12.0) -> Outcome:
 
         history = History(world.loop.time, end_soon)
         scenario = _Scenario(world, history, rage_s)
-        with _watched_log(history):
+        with watched_log(history):
             try:
                 world.run(scenario.story(), limit_s=600)
             except Exception as error:
@@ -274,23 +255,3 @@ def topic_shapes(random: Random) -> list[tuple[str, int, dict[str, str]]]:
         ("aging", 1, small() | {"retention.bytes": str(random.choice((3_000, 20_000))), "retention.ms": "5000"}),
         ("keyed", 1, small() | {"cleanup.policy": "compact"}),
     ]
-
-
-@contextmanager
-def _watched_log(history: History) -> Iterator[None]:
-    """The node's own log stays quiet, but for exceptions that are no disk's: those are mistakes."""
-
-    class Watcher(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            error = record.exc_info[1] if record.exc_info else None
-            if error is not None and not isinstance(error, OSError):
-                history.complain(f"the node logged {record.getMessage()}: {error!r}")
-
-    logger, watcher = logging.getLogger("ottla"), Watcher(logging.ERROR)
-    propagates, logger.propagate = logger.propagate, False
-    logger.addHandler(watcher)
-    try:
-        yield
-    finally:
-        logger.removeHandler(watcher)
-        logger.propagate = propagates

@@ -135,6 +135,10 @@ def dump_log_segments(
     return tool("org.apache.kafka.tools.DumpLogSegments", *args, timeout=timeout)
 
 
+PORTS = range(20000, 32000)
+"""Where free ports are looked for; tests that run side by side have different ones."""
+
+
 def free_port() -> int:
     """A port that nobody listens on, below the range from which the kernel gives clients theirs.
 
@@ -142,7 +146,7 @@ def free_port() -> int:
     port taken.
     """
     while True:
-        port = random.randrange(20000, 32000)
+        port = random.choice(PORTS)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

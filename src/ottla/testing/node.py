@@ -23,7 +23,7 @@ from ottla.metadata import meta_properties
 from ottla.model.config import BrokerConfig, broker_config, standalone
 
 T = TypeVar("T")
-_STOP_WITHIN_S = 30.0
+_STOP_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from ottla.testing.apache_kafka import free_port
 
 _UP: Final = " is up at "
 _HOST: Final = "127.0.0.1"
+_WITHIN_S: Final = 60.0
 
 
 class NodeDied(Exception):
@@ -49,7 +50,7 @@ class NodeProcess:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self, *, within: float = 30.0) -> None:
+    def start(self, *, within: float = _WITHIN_S) -> None:
         """Returns once the node serves."""
         self.begin_start()
         self.wait_until_up(within=within)
@@ -63,7 +64,7 @@ class NodeProcess:
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
-    def wait_until_up(self, *, within: float = 30.0) -> None:
+    def wait_until_up(self, *, within: float = _WITHIN_S) -> None:
         deadline = time.monotonic() + within
         while True:
             told = self.log(since=self._begun_at)
@@ -85,7 +86,7 @@ class NodeProcess:
             self._process.kill()
             self._process.wait()
 
-    def stop(self, *, within: float = 30.0) -> None:
+    def stop(self, *, within: float = _WITHIN_S) -> None:
         """A clean stop, as by Ctrl-C; raises if the node does not end, or ends with an error."""
         process = self._running()
         process.terminate()

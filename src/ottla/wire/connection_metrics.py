@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ottla.env.metrics import Family, Gathered, Kind, labels
@@ -37,19 +37,23 @@ IDLE: Final = Family(
 
 
 class ConnectionMetrics:
-    def __init__(self, settings: ConnectionSettings) -> None:
-        self._settings = settings
+    def __init__(self, roles: Sequence[ConnectionSettings]) -> None:
+        """The settings of each role; they share one pool."""
+        self._roles = roles
 
     def collect(self) -> Iterator[Gathered]:
-        settings = self._settings
-        now = dict.fromkeys(settings.opened, 0)
-        for connection in settings.connections:
-            now[connection.listener] += 1
+        roles = self._roles
+        now = dict.fromkeys((name for role in roles for name in role.opened), 0)
+        opened = {name: count for role in roles for name, count in role.opened.items()}
+        for role in roles:
+            for connection in role.connections:
+                now[connection.listener] += 1
         rows = {listener: labels(listener=listener, networkprocessor=0) for listener in now}
         yield Gathered(OPEN, [(rows[listener], count) for listener, count in now.items()])
-        yield Gathered(CREATED, [(rows[listener], count) for listener, count in settings.opened.items()])
-        yield Gathered(CLOSED, [(rows[name], count - now[name]) for name, count in settings.opened.items()])
-        yield Gathered(REFUSED, [("", settings.limits.refused)])
-        yield Gathered(IDLE, [("", settings.closed_idle)])
-        yield Gathered(MEMORY, [("", settings.pool.lent)])
-        yield Gathered(BUDGET, [("", settings.pool.budget)])
+        yield Gathered(CREATED, [(rows[listener], count) for listener, count in opened.items()])
+        yield Gathered(CLOSED, [(rows[name], count - now[name]) for name, count in opened.items()])
+        yield Gathered(REFUSED, [("", sum(role.limits.refused for role in roles))])
+        yield Gathered(IDLE, [("", sum(role.closed_idle for role in roles))])
+        for role in roles[:1]:
+            yield Gathered(MEMORY, [("", role.pool.lent)])
+            yield Gathered(BUDGET, [("", role.pool.budget)])

@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
 
+from tests.waiting import PATIENCE_S
+
 from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
 from ottla.wire.build import build, request_type
@@ -36,7 +38,7 @@ async def _ask(address: str, request: Any) -> Any:
     nothing = cast(Any, None)
     env = Env(clock=nothing, disk=nothing, network=TcpNetwork(), executor=nothing, random=nothing)
     async with await Connection.open(env, host, int(port)) as connection:
-        return await connection.call(request, within=20)
+        return await connection.call(request, within=PATIENCE_S)
 
 
 def metadata(address: str, *names: str | UUID, version: int = 13, create: bool = False, **values: Any) -> Any:
@@ -61,7 +63,7 @@ def topic_to_create(name: str, partitions: int = 1, replicas: int = 1, **values:
 
 
 def create(address: str, *topics: dict[str, Any], version: int = 7, **values: Any) -> Any:
-    given = {"topics": topics, "timeout": timedelta(seconds=10), "validate_only": False}
+    given = {"topics": topics, "timeout": timedelta(seconds=PATIENCE_S), "validate_only": False}
     return ask(address, CREATE_TOPICS, version, **given | values)
 
 
@@ -74,7 +76,7 @@ def list_offset(
         "replica_id": -1,
         "isolation_level": 0,
         "topics": [{"name": topic, "partitions": [row]}],
-        "timeout": timedelta(seconds=5),
+        "timeout": timedelta(seconds=PATIENCE_S),
     }
     (answered,) = ask(address, LIST_OFFSETS, version, **given | values).topics
     assert answered.name == topic

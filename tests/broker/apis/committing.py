@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -10,6 +9,7 @@ from uuid import UUID
 
 from tests.broker.apis import asking
 from tests.broker.apis.asking import ask
+from tests.waiting import attempts
 
 from ottla.model.errors import ErrorCode
 
@@ -20,15 +20,12 @@ Row = tuple[int, int, int, str]  # partition, offset, leader epoch, metadata
 
 def await_coordinator(address: str, group: str = "group") -> None:
     """Until the topic is there and the group's partition of it is loaded."""
-    deadline = time.monotonic() + 20
-    while True:
+    for _ in attempts(f"the coordinator of {group} is there"):
         (found,) = ask(address, asking.FIND_COORDINATOR, 6, key_type=GROUP, coordinator_keys=[group]).coordinators
         if found.error_code is ErrorCode.none:
             (answer,) = fetch(address, group, None).groups
             if answer.error_code is ErrorCode.none:
                 return
-        assert time.monotonic() < deadline, found
-        time.sleep(0.02)
 
 
 def commit(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, cast
 
 from tests.broker.apis import asking
+from tests.waiting import PATIENCE_S, attempts
 
 from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
@@ -22,8 +22,7 @@ RANGE = [{"name": "range", "metadata": b"subscription"}]
 
 def await_coordinator(address: str, group_id: str) -> None:
     """Until the group's coordinator is known and has been loaded."""
-    deadline = time.monotonic() + 20
-    while True:
+    for _ in attempts(f"the coordinator of {group_id} is there"):
         values = {"key": group_id, "key_type": 0, "coordinator_keys": [group_id]}
         found = asking.ask(address, asking.FIND_COORDINATOR, 6, **values).coordinators[0].error_code
         if found is ErrorCode.none:
@@ -32,8 +31,6 @@ def await_coordinator(address: str, group_id: str) -> None:
             )
             if described.groups[0].error_code is ErrorCode.none:
                 return
-        assert time.monotonic() < deadline, found
-        time.sleep(0.02)
 
 
 class Member:
@@ -48,11 +45,11 @@ class Member:
 
     async def ask(self, api: int, version: int, **values: Any) -> Any:
         given = {"group_id": self.group_id, "member_id": self.id, "group_instance_id": self.instance_id}
-        return await self.connection.call(build(request_type(api, version), given | values), within=30)
+        return await self.connection.call(build(request_type(api, version), given | values), within=PATIENCE_S)
 
     async def join(self, version: int = 9, **values: Any) -> Any:
         given = {
-            "session_timeout": timedelta(seconds=10), "rebalance_timeout": timedelta(seconds=30),
+            "session_timeout": timedelta(seconds=60), "rebalance_timeout": timedelta(seconds=30),
             "protocol_type": "consumer", "protocols": RANGE, "reason": None,
         }  # fmt: skip
         answer = await self.ask(asking.JOIN_GROUP, version, **given | values)

@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.skipif(not apache_kafka.available(), reason="needs java and Apache Kafka's jars"),
 ]
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=60)
 Question = tuple[int, int, dict[str, Any]]
 DESCRIBE = asking.DESCRIBE_CONFIGS
 

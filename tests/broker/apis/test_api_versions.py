@@ -5,6 +5,7 @@ import struct
 
 import pytest
 from tests.broker.apis.asking import API_VERSIONS, ask
+from tests.waiting import PATIENCE_S
 
 from ottla.model.errors import ErrorCode
 
@@ -12,7 +13,7 @@ from ottla.model.errors import ErrorCode
 def raw_answer(address: str, version: int) -> bytes:
     """The frame, without its size, that comes back for an ApiVersions request with an empty body."""
     host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as client, client.makefile("rb") as stream:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as client, client.makefile("rb") as stream:
         frame = struct.pack(">hhih", API_VERSIONS, version, 77, -1) + b"\x00"
         client.sendall(struct.pack(">i", len(frame)) + frame)
         (size,) = struct.unpack(">i", stream.read(4))
@@ -43,7 +44,12 @@ def test_features_are_those_the_cluster_runs_with(address: str) -> None:
 
     finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     supported = {feature.name: (feature.min_version, feature.max_version) for feature in answer.supported_features}
-    assert finalized == {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
+    assert finalized == {
+        "metadata.version": 30,
+        "group.version": 1,
+        "transaction.version": 2,
+        "eligible.leader.replicas.version": 1,
+    }
     assert supported["metadata.version"] == (7, 30)
     assert supported["group.version"] == (0, 1)
     assert answer.finalized_features_epoch > 0

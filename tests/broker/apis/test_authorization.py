@@ -16,7 +16,7 @@ from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import AllowAll, Operation, Principal, Resource
 from ottla.testing.node import RunningNode
 
-IN_TIME = timedelta(seconds=10)
+IN_TIME = timedelta(seconds=60)
 
 
 class Deny:

@@ -5,7 +5,6 @@ Left out of the comparison: ids, ports and messages, the order of lists, and wha
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
@@ -17,6 +16,7 @@ import pytest
 from tests.broker.apis import asking
 from tests.broker.apis.asking import ask, create, topic_to_create
 from tests.broker.apis.beside import Both, running_both
+from tests.waiting import until
 
 from ottla.model.errors import ErrorCode
 from ottla.record.builder import build_batch
@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 T0 = 1_700_000_000_000
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=60)
 UNKNOWN_ID = UUID(int=99)
 OF_NO_INTEREST = {"error_message", "cluster_id", "port", "throttle_time"}
 # With eligible.leader.replicas.version 1, which is not implemented here, Kafka sets this one for the whole cluster.
@@ -64,9 +64,10 @@ def _fill(address: str) -> None:
 
 def _wait_until_served(address: str, topic: str) -> None:
     """Kafka answers CreateTopics before the broker has the partitions."""
-    deadline = time.monotonic() + 30
-    while asking.list_offset(address, topic, -1).error_code is not ErrorCode.none:
-        assert time.monotonic() < deadline, f"{address} does not serve {topic}"
+    until(
+        lambda: asking.list_offset(address, topic, -1).error_code is ErrorCode.none,
+        lambda: f"{address} does not serve {topic}",
+    )
 
 
 def plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from tests.broker.watching import health
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import RunningNode, running_node
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=60)
 NOT_NEEDED, UNKNOWN = ErrorCode.election_not_needed, ErrorCode.unknown_topic_or_partition
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.broker.apis.asking import PRODUCE, ask
+from tests.waiting import PATIENCE_S
 
 from ottla.model.errors import ErrorCode
 from ottla.record.batch import Codec, TimestampType, computed_crc
@@ -33,7 +34,7 @@ def records(count: int, size: int = 20) -> list[Record]:
 def produce(address: str, topic: str, batch: bytes, version: int = 9) -> Any:
     topics = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
     answer = ask(
-        address, PRODUCE, version, acks=-1, timeout=timedelta(seconds=20), transactional_id=None, topic_data=topics
+        address, PRODUCE, version, acks=-1, timeout=timedelta(seconds=60), transactional_id=None, topic_data=topics
     )
     return answer.responses[0].partition_responses[0]
 
@@ -98,7 +99,7 @@ def test_order_is_kept_although_some_take_longer(node: RunningNode, new_topic: C
     assert producer.flush(60) == 0
     consumer = Consumer({"bootstrap.servers": node.address, "group.id": "g", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found = [message.value() for message in consumer.consume(len(values), timeout=30)]
+    found = [message.value() for message in consumer.consume(len(values), timeout=PATIENCE_S)]
     consumer.close()
     assert found == values
 

@@ -152,13 +152,13 @@ def topics_come_and_grow(place: Place) -> Iterator[Any]:
     yield place.beat(group, "m1", 3, owned={name: [0]})
     ask(
         place.address, asking.CREATE_PARTITIONS, 3, topics=[{"name": name, "count": 3, "assignments": None}],
-        timeout=timedelta(seconds=10), validate_only=False,
+        timeout=timedelta(seconds=60), validate_only=False,
     )  # fmt: skip
     yield until(lambda: place.beat(group, "m1", 3), lambda told: told.epoch == 4)
     ids = place.ids()
     ask(
         place.address, asking.DELETE_TOPICS, 6, topics=[{"name": None, "topic_id": ids[name]}], topic_names=[],
-        timeout=timedelta(seconds=10),
+        timeout=timedelta(seconds=60),
     )  # fmt: skip
     until(lambda: place.beat(group, "m1", 4), lambda told: place.describe(group)["epochs"][0] == 5)
     yield place.beat(group, "m1", 4)
@@ -416,8 +416,8 @@ def an_empty_group_changes_its_kind(place: Place) -> Iterator[Any]:
     yield fetch(place.address, group, {"t": [0]}).groups[0].topics[0].partitions[0].committed_offset
     place.leave(group, "m1")
     join = {
-        "group_id": group, "session_timeout": timedelta(seconds=10), "member_id": "",
-        "rebalance_timeout": timedelta(seconds=10), "group_instance_id": None, "protocol_type": "consumer",
+        "group_id": group, "session_timeout": timedelta(seconds=60), "member_id": "",
+        "rebalance_timeout": timedelta(seconds=60), "group_instance_id": None, "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": b""}], "reason": None,
     }  # fmt: skip
     yield ask(place.address, asking.JOIN_GROUP, 9, **join | {"member_id": "someone"}).error_code

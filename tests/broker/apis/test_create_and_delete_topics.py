@@ -11,11 +11,12 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.broker.apis.asking import DELETE_TOPICS, ask, create, metadata, topic_to_create
+from tests.waiting import PATIENCE_S
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import running_node
 
-IN_TIME = timedelta(seconds=10)
+IN_TIME = timedelta(seconds=60)
 
 
 def delete(address: str, *topics: tuple[str | None, UUID | None], within: timedelta = IN_TIME) -> dict[Any, ErrorCode]:
@@ -139,10 +140,10 @@ def test_deletion_can_be_disabled(tmp_path: Path, version: int, code: ErrorCode)
 def test_librdkafka_creates_and_deletes_topics(address: str) -> None:
     admin = AdminClient({"bootstrap.servers": address})
 
-    admin.create_topics([NewTopic("by-librdkafka", 2, 1)])["by-librdkafka"].result(10)
+    admin.create_topics([NewTopic("by-librdkafka", 2, 1)])["by-librdkafka"].result(PATIENCE_S)
     with pytest.raises(KafkaException) as again:
-        admin.create_topics([NewTopic("by-librdkafka", 2, 1)])["by-librdkafka"].result(10)
-    admin.delete_topics(["by-librdkafka"])["by-librdkafka"].result(10)
+        admin.create_topics([NewTopic("by-librdkafka", 2, 1)])["by-librdkafka"].result(PATIENCE_S)
+    admin.delete_topics(["by-librdkafka"])["by-librdkafka"].result(PATIENCE_S)
 
     assert again.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     assert metadata(address, "by-librdkafka").topics[0].error_code is ErrorCode.unknown_topic_or_partition
@@ -151,7 +152,7 @@ def test_librdkafka_creates_and_deletes_topics(address: str) -> None:
 def test_a_topic_made_anew_under_its_old_name_is_another_topic(address: str, new_topic: Callable[..., str]) -> None:
     name = new_topic(partitions=2, retention_ms="77")
     (before,) = metadata(address, name).topics
-    ask(address, DELETE_TOPICS, 6, topics=[{"name": name, "topic_id": None}], timeout=timedelta(seconds=10))
+    ask(address, DELETE_TOPICS, 6, topics=[{"name": name, "topic_id": None}], timeout=timedelta(seconds=60))
     (created,) = create(address, topic_to_create(name)).topics
 
     (after,), (by_old_id,) = metadata(address, name).topics, metadata(address, before.topic_id).topics

@@ -9,7 +9,7 @@ from tests.broker.apis.asking import CREATE_PARTITIONS, ask, list_offset, metada
 
 from ottla.model.errors import ErrorCode
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=60)
 
 
 def create(

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.broker.apis.asking import DELETE_RECORDS, PRODUCE, ask, list_offset
+from tests.waiting import PATIENCE_S
 
 from ottla.model.errors import ErrorCode
 from ottla.record.builder import build_batch
@@ -19,14 +20,14 @@ from ottla.testing.node import RunningNode
 def produce(address: str, topic: str, count: int) -> None:
     batch = build_batch([Record(b"key", b"value", 1_700_000_000_000)] * count)
     topics = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
-    answer = ask(address, PRODUCE, 9, acks=-1, timeout=timedelta(seconds=5), transactional_id=None, topic_data=topics)
+    answer = ask(address, PRODUCE, 9, acks=-1, timeout=timedelta(seconds=60), transactional_id=None, topic_data=topics)
     assert answer.responses[0].partition_responses[0].error_code is ErrorCode.none
 
 
 def delete(address: str, topic: str, offset: int, *, partition: int = 0, version: int = 2) -> Any:
     rows = [{"partition_index": partition, "offset": offset}]
     topics = [{"name": topic, "partitions": rows}]
-    (answered,) = ask(address, DELETE_RECORDS, version, topics=topics, timeout=timedelta(seconds=5)).topics
+    (answered,) = ask(address, DELETE_RECORDS, version, topics=topics, timeout=timedelta(seconds=60)).topics
     assert answered.name == topic
     (row,) = answered.partitions
     assert row.partition_index == partition
@@ -68,7 +69,9 @@ def test_of_a_partition_that_is_named_twice_the_last_counts(address: str, new_to
     produce(address, topic, 5)
     rows = [{"partition_index": 0, "offset": 5}, {"partition_index": 0, "offset": 1}]
 
-    answer = ask(address, DELETE_RECORDS, 2, topics=[{"name": topic, "partitions": rows}], timeout=timedelta(seconds=5))
+    answer = ask(
+        address, DELETE_RECORDS, 2, topics=[{"name": topic, "partitions": rows}], timeout=timedelta(seconds=60)
+    )
 
     assert [row.low_watermark for row in answer.topics[0].partitions] == [1]
 
@@ -94,4 +97,4 @@ def test_librdkafka_deletes_records(address: str, new_topic: Callable[..., str])
 
     (future,) = admin.delete_records([TopicPartition(topic, 0, 5)]).values()
 
-    assert future.result(10).low_watermark == 5
+    assert future.result(PATIENCE_S).low_watermark == 5

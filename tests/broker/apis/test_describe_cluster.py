@@ -4,6 +4,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 from tests.broker.apis.asking import DESCRIBE_CLUSTER, ask
+from tests.waiting import PATIENCE_S
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import RunningNode
@@ -42,7 +43,7 @@ def test_controllers_are_not_told_on_a_brokers_listener(address: str) -> None:
 def test_librdkafka_describes_the_cluster(node: RunningNode) -> None:
     admin = AdminClient({"bootstrap.servers": node.address})
 
-    described = admin.describe_cluster().result(10)
+    described = admin.describe_cluster().result(PATIENCE_S)
 
     assert described.cluster_id == node.node.cluster_id
     assert [broker.id for broker in described.nodes] == [1]

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from tests.broker.apis.asking import DESCRIBE_CONFIGS, ask
+from tests.waiting import PATIENCE_S
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import running_node
@@ -79,7 +80,8 @@ def test_this_broker_tells_its_configs(address: str) -> None:
     assert (configs["num.partitions"].value, configs["num.partitions"].config_source) == ("2", 4)
     assert configs["num.partitions"].read_only
     assert (configs["message.max.bytes"].config_source, configs["message.max.bytes"].read_only) == (5, False)
-    assert describe(address, BROKER, "").configs == ()  # no defaults are set for the cluster
+    # with eligible leader replicas the cluster always has one, and no other default is set
+    assert [config.name for config in describe(address, BROKER, "").configs] == ["min.insync.replicas"]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_librdkafka_describes_topics_and_brokers(address: str, new_topic: Callab
     admin = AdminClient({"bootstrap.servers": address})
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic), ConfigResource(ConfigResource.Type.BROKER, "1")]
 
-    of_topic, of_broker = (admin.describe_configs([resource])[resource].result(10) for resource in resources)
+    of_topic, of_broker = (admin.describe_configs([resource])[resource].result(PATIENCE_S) for resource in resources)
 
     assert of_topic["retention.ms"].value == "77"
     assert of_broker["node.id"].value == "1"

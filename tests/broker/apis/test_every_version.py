@@ -12,6 +12,7 @@ import pytest
 from tests.broker.apis import asking, transacting
 from tests.broker.apis.asking import ask
 from tests.broker.apis.committing import await_coordinator
+from tests.waiting import PATIENCE_S
 
 from ottla.broker.apis.registry import ALL
 from ottla.broker.context import Api
@@ -66,7 +67,7 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
     match api:
         case asking.PRODUCE:
             topics = [{**by_name, "topic_id": topic_id, "partition_data": [{**row, "records": batch}]}]
-            return {"acks": -1, "timeout": timedelta(seconds=5), "transactional_id": None, "topic_data": topics}
+            return {"acks": -1, "timeout": timedelta(seconds=60), "transactional_id": None, "topic_data": topics}
         case asking.FETCH:
             partitions = [{**row, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]
             return {
@@ -75,7 +76,7 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
             }  # fmt: skip
         case asking.LIST_OFFSETS:
             topics = [{**by_name, "partitions": [row]}]
-            return {"replica_id": -1, "isolation_level": 0, "topics": topics, "timeout": timedelta(seconds=5)}
+            return {"replica_id": -1, "isolation_level": 0, "topics": topics, "timeout": timedelta(seconds=60)}
         case asking.METADATA:
             return {
                 "topics": [{"name": topic, "topic_id": None}], "allow_auto_topic_creation": False,
@@ -84,7 +85,7 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
         case asking.FIND_COORDINATOR:
             return {"key": "group", "key_type": 0, "coordinator_keys": ["group"]}
         case asking.JOIN_GROUP | asking.SYNC_GROUP | asking.HEARTBEAT | asking.LEAVE_GROUP:
-            timeout = timedelta(seconds=10)
+            timeout = timedelta(seconds=60)
             return {
                 "group_id": "nothing", "member_id": "nobody", "generation_id": 1, "members": [{"member_id": "nobody"}],
                 "protocol_type": "consumer", "protocol_name": "range", "assignments": [],
@@ -119,12 +120,12 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
             return {"client_software_name": "test", "client_software_version": "1.0"}
         case asking.CREATE_TOPICS:
             topics = [asking.topic_to_create("not-there-yet")]
-            return {"topics": topics, "timeout": timedelta(seconds=5), "validate_only": True}
+            return {"topics": topics, "timeout": timedelta(seconds=60), "validate_only": True}
         case asking.DELETE_TOPICS:
             topics = [{"name": topic, "topic_id": None}]
-            return {"topics": topics, "topic_names": [topic], "timeout": timedelta(seconds=5)}
+            return {"topics": topics, "topic_names": [topic], "timeout": timedelta(seconds=60)}
         case asking.INIT_PRODUCER_ID:
-            return {"transactional_id": None, "transaction_timeout": timedelta(seconds=5)}
+            return {"transactional_id": None, "transaction_timeout": timedelta(seconds=60)}
         case asking.OFFSET_FOR_LEADER_EPOCH:
             return {"replica_id": -1, "topics": [{**by_name, "partitions": [{**row, "leader_epoch": 0}]}]}
         case asking.DESCRIBE_CONFIGS:
@@ -132,7 +133,7 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
             return {"resources": resources, "include_synonyms": True, "include_documentation": True}
         case asking.DELETE_RECORDS:
             topics = [{**by_name, "partitions": [{**row, "offset": 0}]}]
-            return {"topics": topics, "timeout": timedelta(seconds=5)}
+            return {"topics": topics, "timeout": timedelta(seconds=60)}
         case asking.ALTER_REPLICA_LOG_DIRS:
             return {"dirs": []}
         case asking.DESCRIBE_LOG_DIRS:
@@ -143,24 +144,24 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
             return {"resources": resources, "validate_only": False}
         case asking.CREATE_PARTITIONS:
             topics = [{"name": topic, "count": 3, "assignments": None}]
-            return {"topics": topics, "timeout": timedelta(seconds=5), "validate_only": False}
+            return {"topics": topics, "timeout": timedelta(seconds=60), "validate_only": False}
         case asking.DESCRIBE_TOPIC_PARTITIONS:
             return {"topics": [{"name": topic}], "response_partition_limit": 100, "cursor": None}
         case asking.ELECT_LEADERS:
-            return {"election_type": 0, "topic_partitions": None, "timeout": timedelta(seconds=5)}
+            return {"election_type": 0, "topic_partitions": None, "timeout": timedelta(seconds=60)}
         case asking.DESCRIBE_QUORUM:
             return {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
         case asking.UPDATE_FEATURES:
             level = {"feature": "metadata.version", "max_version_level": 30}
             updates = [{**level, "upgrade_type": 1, "allow_downgrade": False}]
-            return {"feature_updates": updates, "timeout": timedelta(seconds=5), "validate_only": False}
+            return {"feature_updates": updates, "timeout": timedelta(seconds=60), "validate_only": False}
         case asking.UNREGISTER_BROKER:
             return {"broker_id": 99}
         case asking.ALTER_PARTITION_REASSIGNMENTS:
             topics = [{"name": topic, "partitions": [{"partition_index": 0, "replicas": [1]}]}]
-            return {"topics": topics, "timeout": timedelta(seconds=5)}
+            return {"topics": topics, "timeout": timedelta(seconds=60)}
         case asking.LIST_PARTITION_REASSIGNMENTS:
-            return {"topics": None, "timeout": timedelta(seconds=5)}
+            return {"topics": None, "timeout": timedelta(seconds=60)}
         case asking.LIST_CONFIG_RESOURCES:
             return {"resource_types": []}
         case asking.GET_TELEMETRY_SUBSCRIPTIONS:
@@ -241,7 +242,7 @@ def test_produce_below_version_3_is_offered_and_refused(address: str) -> None:
     import socket
 
     host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as client:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as client:
         frame = struct.pack(">hhih", 0, 2, 1, -1) + struct.pack(">hii", -1, 1000, 0)
         client.sendall(struct.pack(">i", len(frame)) + frame)
 

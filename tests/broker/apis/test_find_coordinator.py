@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.broker.apis import asking
 from tests.broker.apis.asking import FIND_COORDINATOR, ask
-from tests.waiting import until
+from tests.waiting import attempts, until
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import running_node
@@ -22,16 +22,13 @@ def find(address: str, version: int, key_type: int, *keys: str) -> Any:
 
 @pytest.mark.parametrize("version", range(7))
 def test_a_groups_coordinator_is_found_once_its_topic_is_there(address: str, version: int) -> None:
-    deadline = time.monotonic() + 10
-    while True:
+    for _ in attempts():
         answer = find(address, version, GROUP, "key")
         (row,) = answer.coordinators if version >= 4 else [answer]
         if row.error_code is ErrorCode.none:
             break
         assert row.error_code is ErrorCode.coordinator_not_available
         assert (row.node_id, row.host, row.port) == (-1, "", -1)
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
     assert f"{row.host}:{row.port}" == address
     assert row.node_id == 1
@@ -39,10 +36,10 @@ def test_a_groups_coordinator_is_found_once_its_topic_is_there(address: str, ver
 
 def test_its_topic_is_as_kafka_has_it(address: str) -> None:
     find(address, 6, GROUP, "key")
-    deadline = time.monotonic() + 10
-    while (topic := asking.metadata(address, "__consumer_offsets").topics[0]).error_code is not ErrorCode.none:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    for _ in attempts():
+        topic = asking.metadata(address, "__consumer_offsets").topics[0]
+        if topic.error_code is ErrorCode.none:
+            break
     resources = [{"resource_type": 2, "resource_name": "__consumer_offsets", "configuration_keys": None}]
     (described,) = ask(
         address, asking.DESCRIBE_CONFIGS, 4, resources=resources, include_synonyms=False, include_documentation=False

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from tests.broker.apis.asking import INIT_PRODUCER_ID, ask
+from tests.waiting import PATIENCE_S
 
 from ottla.metadata.controller.producer_ids import BLOCK_SIZE
 from ottla.model.errors import ErrorCode
@@ -83,5 +84,5 @@ def test_librdkafka_produces_idempotently(address: str) -> None:
     for _ in range(10):
         producer.produce("idempotent", b"value", on_delivery=lambda error, _: outcomes.append(error))
 
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_S) == 0
     assert outcomes == [None] * 10

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.broker.apis.asking import LIST_OFFSETS, PRODUCE, ask, list_offset
+from tests.waiting import PATIENCE_S
 
 from ottla.env.disk import PosixFile
 from ottla.model.errors import ErrorCode
@@ -24,7 +25,7 @@ def produce(address: str, topic: str, timestamps: list[int], codec: Codec = Code
     """One batch with a record for each timestamp."""
     batch = build_batch([Record(None, b"value", timestamp) for timestamp in timestamps], codec=codec)
     topics = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
-    answer = ask(address, PRODUCE, 9, acks=-1, timeout=timedelta(seconds=5), transactional_id=None, topic_data=topics)
+    answer = ask(address, PRODUCE, 9, acks=-1, timeout=timedelta(seconds=60), transactional_id=None, topic_data=topics)
     assert answer.responses[0].partition_responses[0].error_code is ErrorCode.none
 
 
@@ -169,7 +170,7 @@ def test_a_partition_asked_for_twice_is_refused_once(address: str, new_topic: Ca
     topics = [{"name": topic, "partitions": rows}] * 2
 
     answer = ask(
-        address, LIST_OFFSETS, 11, replica_id=-1, isolation_level=0, topics=topics, timeout=timedelta(seconds=5)
+        address, LIST_OFFSETS, 11, replica_id=-1, isolation_level=0, topics=topics, timeout=timedelta(seconds=60)
     )
 
     (answered,) = answer.topics
@@ -181,11 +182,11 @@ def test_librdkafka_seeks_by_time(address: str, new_topic: Callable[..., str]) -
     producer = Producer({"bootstrap.servers": address, "compression.type": "gzip", "linger.ms": 50})
     for number in range(100):
         producer.produce(topic, b"value", partition=0, timestamp=T0 + number)
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
     consumer = Consumer({"bootstrap.servers": address, "group.id": "by-time"})
-    (place,) = consumer.offsets_for_times([TopicPartition(topic, 0, T0 + 42)], timeout=10)
-    low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
+    (place,) = consumer.offsets_for_times([TopicPartition(topic, 0, T0 + 42)], timeout=PATIENCE_S)
+    low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE_S)
     consumer.close()
 
     assert (place.offset, low, high) == (42, 0, 100)

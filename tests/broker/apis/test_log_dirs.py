@@ -22,6 +22,7 @@ from tests.broker.apis.asking import (
     list_offset,
     topic_to_create,
 )
+from tests.waiting import PATIENCE_S, until
 
 from ottla.env.disk import PosixFile
 from ottla.model.errors import ErrorCode
@@ -52,7 +53,7 @@ def produce(address: str, topic: str, count: int = 1, *, identity: tuple[int, in
     producer, sequence = identity
     batch = build_batch(records, producer_id=producer, producer_epoch=min(producer, 0), base_sequence=sequence)
     topics = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
-    answer = ask(address, PRODUCE, 9, acks=-1, timeout=timedelta(seconds=5), transactional_id=None, topic_data=topics)
+    answer = ask(address, PRODUCE, 9, acks=-1, timeout=timedelta(seconds=60), transactional_id=None, topic_data=topics)
     row = answer.responses[0].partition_responses[0]
     return row.error_code, row.base_offset
 
@@ -83,10 +84,7 @@ def move(address: str, topic: str, path: str, *, partition: int = 0, version: in
 
 
 def until_in(address: str, topic: str, path: str) -> None:
-    deadline = time.monotonic() + 20
-    while list(where(address, topic)) != [(path, False)]:
-        assert time.monotonic() < deadline, where(address, topic)
-        time.sleep(0.01)
+    until(lambda: list(where(address, topic)) == [(path, False)], lambda: where(address, topic))
 
 
 @pytest.mark.parametrize("version", range(1, 6))
@@ -198,7 +196,7 @@ def test_a_move_can_be_seen_and_called_back(
 
     def slow(file: PosixFile, buffers: Any, position: int) -> None:
         if "-future/" in file.path and file.path.endswith(".log"):
-            may_go_on.wait(10)
+            may_go_on.wait(PATIENCE_S)
         write(file, buffers, position)
 
     monkeypatch.setattr(PosixFile, "write", slow)
@@ -212,10 +210,7 @@ def test_a_move_can_be_seen_and_called_back(
     assert move(node.address, topic, source) is ErrorCode.none
     assert set(where(node.address, topic)) == {(source, False)}
     may_go_on.set()
-    deadline = time.monotonic() + 10
-    while any(name.endswith("-future") for folder in folders for name in os.listdir(folder)):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: not any(name.endswith("-future") for folder in folders for name in os.listdir(folder)))
     assert produce(node.address, topic) == (ErrorCode.none, 30)
 
 
@@ -270,7 +265,7 @@ def test_a_move_that_was_cut_off_goes_on_after_a_restart(tmp_path: Path, monkeyp
 
     def stuck(file: PosixFile, buffers: Any, position: int) -> None:
         if "-future/" in file.path and file.path.endswith(".log"):
-            time.sleep(0.3)
+            time.sleep(1)
         write(file, buffers, position)
 
     with running_node(Path(folders[0]), **settings) as running:
@@ -323,30 +318,25 @@ def test_copies_that_nobody_goes_on_with_are_removed_at_the_start(tmp_path: Path
         folder.mkdir()
         (folder / "00000000000000000000.log").write_bytes(b"half of it")
     with running_node(Path(folders[0]), log_dirs=",".join(folders)):
-        deadline = time.monotonic() + 10
-        while any(folder.exists() for folder in stale):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: not any(folder.exists() for folder in stale))
 
 
 def test_moves_are_no_faster_than_they_may_be(tmp_path: Path) -> None:
     folders = [str(tmp_path / name) for name in NAMES]
-    rate = {"replica_alter_log_dirs_io_max_bytes_per_second": "2000000"}
+    rate = {"replica_alter_log_dirs_io_max_bytes_per_second": "400000"}
     with running_node(Path(folders[0]), log_dirs=",".join(folders)) as running:
         create(running.address, topic_to_create("t"))
         for _ in range(8):
             batch = build_batch([Record(None, os.urandom(500_000), 1_700_000_000_000)])
             topics = [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]
-            within = timedelta(seconds=5)
+            within = timedelta(seconds=60)
             ask(running.address, PRODUCE, 9, acks=-1, timeout=within, transactional_id=None, topic_data=topics)
         set_config(running.address, BROKER, "", **rate)
         ((here, _),) = where(running.address, "t")
         target = next(path for path in folders if path != here)
-        began = time.monotonic()
         assert move(running.address, "t", target) is ErrorCode.none
         time.sleep(0.5)
-        assert (target, True) in where(running.address, "t")  # it takes two seconds
+        assert (target, True) in where(running.address, "t")  # it takes ten seconds
         # and a new rate counts at once
         set_config(running.address, BROKER, "", **dict.fromkeys(rate, None))
         until_in(running.address, "t", target)
-        assert 0.5 < time.monotonic() - began < 20

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from uuid import UUID
 import pytest
 from confluent_kafka.admin import AdminClient
 from tests.broker.apis.asking import metadata
+from tests.waiting import PATIENCE_S, attempts
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import RunningNode, running_node
@@ -141,7 +141,7 @@ def test_clients_are_told_the_address_of_the_listener_they_came_in_on(tmp_path: 
     with running_node(tmp_path, **settings) as running:
         told = [
             (metadata(f"127.0.0.1:{listener.port}").brokers[0].host, listener.port)
-            for listener in running.node._listeners.values()
+            for listener in running.node.listening.listeners.values()
         ]
 
     assert [host for host, _ in told] == ["one.example", "two.example"]
@@ -150,16 +150,15 @@ def test_clients_are_told_the_address_of_the_listener_they_came_in_on(tmp_path: 
 def test_librdkafka_lists_topics(node: RunningNode, new_topic: Callable[..., str]) -> None:
     name = new_topic(3)
 
-    listed = AdminClient({"bootstrap.servers": node.address}).list_topics(timeout=10)
+    listed = AdminClient({"bootstrap.servers": node.address}).list_topics(timeout=PATIENCE_S)
 
     assert sorted(listed.topics[name].partitions) == [0, 1, 2]
     assert listed.cluster_id == node.node.cluster_id
 
 
 def _until_there(address: str, name: str) -> Any:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
+    for _ in attempts(f"{name} is created"):
         (topic,) = metadata(address, name).topics
         if topic.error_code is ErrorCode.none:
             return topic
-    raise AssertionError(f"{name} was not created")
+    raise AssertionError

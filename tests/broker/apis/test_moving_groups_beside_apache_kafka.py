@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from tests.broker.apis.beside import Both, running_both
 from tests.broker.apis.committing import await_coordinator, commit
 from tests.broker.apis.consuming import Place
 from tests.coordinator.group.migration.given import subscription
+from tests.waiting import until
 
 from ottla.coordinator.group.classic.embedded_protocol import read_assignment, write_assignment
 from ottla.model.errors import ErrorCode
@@ -45,10 +45,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 def _await_all_coordinators(address: str) -> None:
     """Until no part of them is being loaded any more: before that nobody can list groups."""
     await_coordinator(address, "any")
-    deadline = time.monotonic() + 30
-    while ask(address, asking.LIST_GROUPS, 5, states_filter=[], types_filter=[]).error_code is not ErrorCode.none:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: ask(address, asking.LIST_GROUPS, 5, states_filter=[], types_filter=[]).error_code is ErrorCode.none)
 
 
 def story(tell: Story) -> Story:

@@ -21,7 +21,7 @@ def a_batch(**how: Any) -> bytes:
 
 def produce(address: str, topic: str, *batches: bytes | None, acks: int = -1, version: int = 9, **values: Any) -> Any:
     rows = [{"index": number, "records": data} for number, data in enumerate(batches)]
-    given = {"transactional_id": None, "acks": acks, "timeout": timedelta(seconds=5)}
+    given = {"transactional_id": None, "acks": acks, "timeout": timedelta(seconds=60)}
     answer = ask(address, PRODUCE, version, **given | values, topic_data=[{"name": topic, "partition_data": rows}])
     return list(answer.responses[0].partition_responses)
 
@@ -103,7 +103,7 @@ def test_the_same_idempotent_batch_gets_the_same_offset(address: str, new_topic:
 def twice(address: str, topic: str, *batches: bytes) -> Any:
     """One partition, named once for each batch, in topics of their own."""
     data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]} for batch in batches]
-    given = {"transactional_id": None, "acks": -1, "timeout": timedelta(seconds=5), "topic_data": data}
+    given = {"transactional_id": None, "acks": -1, "timeout": timedelta(seconds=60), "topic_data": data}
     return ask(address, PRODUCE, 9, **given).responses
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from tests.broker.apis.transacting import Place, Producer
@@ -127,7 +128,7 @@ def the_second_version(place: Place) -> Iterator[Any]:
     who = place.producer(place.story)
     for epoch in range(3):
         now = who.with_epoch(epoch)
-        yield place.settled(lambda now=now: place.produce(now))
+        yield place.settled(partial(place.produce, now))
         yield place.produce(now, 1)
         yield place.ends()
         yield place.end(now, epoch % 2 == 0)

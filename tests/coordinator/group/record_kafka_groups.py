@@ -15,7 +15,6 @@ import json
 import shutil
 import tarfile
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +26,7 @@ from tests.broker.apis.committing import commit, committed, delete
 from tests.corpus.conversations.talk import Talk
 from tests.corpus.conversations.voices import ORDERS, OTHER, Admin, Voice
 from tests.interop.conftest import create_topic
+from tests.waiting import until
 
 from ottla.broker.group_coordinator import group_hash
 from ottla.testing.apache_kafka import ApacheKafka, free_port
@@ -88,10 +88,7 @@ def topic_ids(address: str) -> dict[str, UUID]:
 
 
 def _await(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(holds)
 
 
 def is_served(address: str) -> bool:

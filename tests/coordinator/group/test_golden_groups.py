@@ -28,7 +28,7 @@ from tests.coordinator.group.record_kafka_groups import (
 )
 from tests.corpus.conversations.talk import Talk
 from tests.corpus.conversations.voices import ORDERS, Voice
-from tests.interop.group_consumers import until
+from tests.waiting import until
 
 from ottla.env.randomness import SeededRandom
 from ottla.model.errors import ErrorCode

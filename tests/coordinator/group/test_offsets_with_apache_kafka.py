@@ -23,8 +23,8 @@ from tests.coordinator.group.record_kafka_groups import (
 )
 from tests.corpus.conversations.talk import Talk
 from tests.interop.conftest import create_topic
-from tests.interop.group_consumers import until
 from tests.interop.test_committed_offsets import read_all
+from tests.waiting import until
 
 from ottla.broker.group_coordinator import group_hash
 from ottla.testing import apache_kafka
@@ -145,7 +145,7 @@ def test_it_finds_our_groups_and_offsets(tmp_path: Path) -> None:
     try:
         for name, partitions in TOPICS.items():
             create_topic(kafka.bootstrap, name, partitions)
-        until(lambda: is_served(kafka.bootstrap), "the coordinator is loaded", within=60)
+        until(lambda: is_served(kafka.bootstrap), "the coordinator is loaded")
     finally:
         kafka.stop()
     for number in range(PARTITIONS):
@@ -159,7 +159,7 @@ def test_it_finds_our_groups_and_offsets(tmp_path: Path) -> None:
 
     kafka = ApacheKafka.start(tmp_path / "kafka", port, **SETTINGS)
     try:
-        until(lambda: is_served(kafka.bootstrap), "the coordinator is loaded", within=60)
+        until(lambda: is_served(kafka.bootstrap), "the coordinator is loaded")
         found = _looked_at(kafka.bootstrap, groups)
     finally:
         kafka.stop()

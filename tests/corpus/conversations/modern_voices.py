@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
@@ -10,10 +9,10 @@ from typing import Any, Final
 from tests.broker.apis.asking import OFFSET_COMMIT, OFFSET_FETCH
 from tests.corpus.conversations.talk import Talk
 from tests.corpus.conversations.voices import ORDERS, ms
+from tests.waiting import attempts
 
 CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE = 68, 69
 LEAVES, LEAVES_FOR_A_WHILE = -1, -2
-WITHIN_S: Final = 8
 _NOT_SAID: Final = timedelta(milliseconds=-1)
 
 
@@ -40,8 +39,9 @@ class Modern:
 
     def settle(self, partitions: int) -> Any:
         """Until it has been given so many partitions; it says that it has them."""
-        deadline = time.monotonic() + WITHIN_S
-        while _count(self.owned) != partitions and time.monotonic() < deadline:
+        for _ in attempts(lambda: f"{self.name} has {self.owned}"):
+            if _count(self.owned) == partitions:
+                break
             values = self._values({"topic_partitions": self.places()})
             self._take(self.talk.murmur(self.name, CONSUMER_GROUP_HEARTBEAT, self.version, **values))
         return self.tell()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import time
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from tests.corpus.recording import FOLDER
 from tests.corpus.scenarios.scenario import SOON
 from tests.corpus.world import CREATE_TOPICS
 from tests.interop.raw import METADATA, Raw
+from tests.waiting import attempts
 
 MODULES: Final = (members, static_members, committed_offsets, administration, modern_members)
 # What a server is started with, with `_` for `.`: Apache Kafka and Ottla alike.
@@ -36,7 +36,7 @@ _FILE: Final = FOLDER / "conversations.json.xz"
 
 def prepare(port: int) -> dict[str, UUID]:
     """Makes the topics, and waits for the coordinator. Gives the topics' ids."""
-    with Raw(port, timeout=60) as raw:
+    with Raw(port) as raw:
         topics = [
             {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
             for name, count in _TOPICS.items()
@@ -45,16 +45,14 @@ def prepare(port: int) -> dict[str, UUID]:
         assert not [topic for topic in answer.topics if topic.error_code], answer
         for group in "abcdefgh":  # one in each partition at the least
             await_coordinator(f"127.0.0.1:{port}", group)
-        deadline = time.monotonic() + 30
-        while True:
+        for _ in attempts(_TOPICS):
             told = raw.ask(
                 METADATA, 12, topics=[{"name": name, "topic_id": None} for name in _TOPICS],
                 allow_auto_topic_creation=False, include_topic_authorized_operations=False,
             )  # fmt: skip
             if not any(topic.error_code for topic in told.topics):
                 return {topic.name: topic.topic_id for topic in told.topics}
-            assert time.monotonic() < deadline, told
-            time.sleep(0.1)
+        raise AssertionError
 
 
 def hold(port: int, name: str, topic_ids: dict[str, UUID], time: int = 1) -> list[Line]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tests.interop.raw import Raw, frame
+from tests.waiting import PATIENCE_S
 
 from ottla.broker.apis.registry import ALL
 from ottla.wire import codec
@@ -31,7 +32,6 @@ _ID: Final = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<![\w-])[\w-]{22}(?![\w-])"
 )  # as Java or Kafka write it
 _NOW_MS: Final = 50  # in which one who need not wait is answered; on a busy machine silence is only more likely
-_PATIENCE_S: Final = 8
 
 
 class Talk:
@@ -61,7 +61,7 @@ class Talk:
 
     def say(self, who: str, api: int, version: int, **values: Any) -> None:
         if who not in self._clients:
-            self._clients[who] = Raw(self._port, _PATIENCE_S)
+            self._clients[who] = Raw(self._port, PATIENCE_S)
         self._clients[who].send(frame(api, version, **values))
         self._asked[who] = (api, version)
 
@@ -86,7 +86,7 @@ class Talk:
 
     def ask_until(self, who: str, holds: Callable[[Any], bool], api: int, version: int, **values: Any) -> Any:
         """Asks until the answer is as it should be, and writes down that one alone."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             answer = self.murmur(who, api, version, **values)
             if holds(answer) or time.monotonic() > deadline:

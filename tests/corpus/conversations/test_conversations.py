@@ -16,6 +16,8 @@ from tests.corpus.conversations.talk import Line
 from ottla.testing import apache_kafka
 from ottla.testing.process import NodeProcess, running_process
 
+TIMES = 3
+
 
 class Server(NamedTuple):
     node: NodeProcess
@@ -40,7 +42,11 @@ def test_all_conversations_are_recorded(recorded: dict[str, list[Line]]) -> None
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
 def test_it_goes_as_with_apache_kafka(name: str, server: Server, recorded: dict[str, list[Line]]) -> None:
-    _compare(hold(server.node.port, name, server.topic_ids), recorded[name])
+    """Some members have short sessions. On a busy machine they end too early at times, and all goes another way."""
+    for time in range(TIMES - 1):
+        if hold(server.node.port, name, server.topic_ids, time) == recorded[name]:
+            return
+    _compare(hold(server.node.port, name, server.topic_ids, TIMES), recorded[name])
 
 
 def _compare(held: list[Line], expected: list[Line]) -> None:

@@ -22,10 +22,10 @@ from ottla.metadata.image import ResourceType
 
 
 def handle(context: Context, request: Any) -> Coroutine[Any, Any, Any]:
-    return alter(context, request.resources, _check, lambda rows: _request(rows, request.validate_only))
+    return alter(context, request, _check, lambda rows: request_for(rows, request.validate_only), passes_on=True)
 
 
-def _request(rows: list[Any], validate_only: bool) -> AlterConfigs:
+def request_for(rows: list[Any], validate_only: bool) -> AlterConfigs:
     return AlterConfigs(
         tuple((resource_of(row), tuple((config.name, config.value) for config in row.configs)) for row in rows),
         validate_only,
@@ -42,4 +42,6 @@ def _check(context: Context, row: Any) -> bool:
     return False
 
 
-API: Final = Api(33, "AlterConfigs", oldest=0, newest=2, handle=handle, takes_long=True, forwards=True)
+API: Final = Api(
+    33, "AlterConfigs", oldest=0, newest=2, handle=handle, takes_long=True, forwards=True, forwards_itself=True
+)

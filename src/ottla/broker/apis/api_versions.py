@@ -8,17 +8,27 @@ known is answered in version 0 with UNSUPPORTED_VERSION and this API alone, so t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
 from ottla.broker.context import Api, Context
 from ottla.broker.features import finalized_features, supported_features
 from ottla.model.errors import ErrorCode
+from ottla.wire.client import VersionRange
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(context: Context, request: Any) -> Any:
+    return answer(context, request, context.node.dispatcher.apis, context.node.controller.versions)
+
+
+def answer(
+    context: Context, request: Any, apis: Mapping[int, Api], controller: Mapping[int, VersionRange] | None = None
+) -> Any:
+    """`apis` are those of the listener. What is passed on to a controller is offered only as far as that one can it."""
     if request is None:
         return _answer(context, ErrorCode.unsupported_version, [API])
     if context.version >= 3 and not (
@@ -32,11 +42,21 @@ def handle(context: Context, request: Any) -> Any:
     return _answer(
         context,
         ErrorCode.none,
-        [api for api in node.dispatcher.apis.values() if api.is_offered is None or api.is_offered(node)],
+        [api for api in _known_to(controller, apis.values()) if api.is_offered is None or api.is_offered(node)],
         supported_features=supported_features(with_level_zero=context.version >= 4),
         finalized_features=finalized_features(image),
         finalized_features_epoch=image.offset,
     )
+
+
+def _known_to(controller: Mapping[int, VersionRange] | None, apis: Iterable[Api]) -> Iterator[Api]:
+    for api in apis:
+        if controller is None or not api.forwards:
+            yield api
+        elif (offered := controller.get(api.key)) is not None:
+            oldest, newest = max(api.oldest, offered.oldest), min(api.newest, offered.newest)
+            if oldest <= newest:
+                yield replace(api, oldest=oldest, newest=newest)
 
 
 def _answer(context: Context, code: ErrorCode, apis: list[Api], **features: Any) -> Any:

@@ -5,6 +5,7 @@ Versions: 1 says whether brokers or controllers are asked for (KIP-919), 2 can i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
@@ -13,42 +14,17 @@ from ottla.broker.context import Api, Context
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import CLUSTER_NAME, CLUSTER_OPERATIONS, Operation, Resource, allowed_bits
 
-_BROKERS: Final = 1
-_CONTROLLERS: Final = 2
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+_NAMES: Final = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
 def handle(context: Context, request: Any) -> Any:
     node = context.node
-    endpoint_type = request.endpoint_type if context.version >= 1 else _BROKERS
-    if endpoint_type == _CONTROLLERS:
-        return _refusal(
-            context, ErrorCode.mismatched_endpoint_type, "this is a broker's listener, controllers are not told here"
-        )
-    if endpoint_type != _BROKERS:
-        return _refusal(
-            context,
-            ErrorCode.unsupported_endpoint_type,
-            f"there is no endpoint type {endpoint_type}: 1 asks for brokers",
-        )
-    operations = {}
-    if request.include_cluster_authorized_operations:
-        operations["cluster_authorized_operations"] = (
-            allowed_bits(node.authorizer, context.principal, CLUSTER_OPERATIONS, Resource.CLUSTER, CLUSTER_NAME)
-            if context.allowed(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
-            else 0
-        )
-    image = node.image
     fenced_too = context.version >= 2 and request.include_fenced_brokers
-    brokers = brokers_on(image, context.listener, fenced_too=fenced_too)
-    controller = any_controller(image, node.env.random)
-    return context.respond(
-        throttle_time=timedelta(0),
-        error_code=ErrorCode.none,
-        error_message=None,
-        endpoint_type=_BROKERS,
-        cluster_id=node.cluster_id,
-        controller_id=controller if any(broker.id == controller for broker in brokers) else NO_BROKER,
-        brokers=[
+
+    def brokers() -> list[dict[str, Any]]:
+        return [
             {
                 "broker_id": broker.id,
                 "host": broker.host,
@@ -56,13 +32,53 @@ def handle(context: Context, request: Any) -> Any:
                 "rack": broker.rack,
                 "is_fenced": broker.is_fenced,
             }
-            for broker in brokers
-        ],
+            for broker in brokers_on(node.image, context.listener, fenced_too=fenced_too)
+        ]
+
+    return describe(context, request, BROKERS, brokers, lambda: any_controller(node.image, node.env.random))
+
+
+def describe(
+    context: Context,
+    request: Any,
+    kind: int,
+    nodes: Callable[[], list[dict[str, Any]]],
+    controller: Callable[[], int],
+) -> Any:
+    """The answer of an endpoint of one kind; a controller that is not among the nodes is told as -1."""
+    wanted = request.endpoint_type if context.version >= 1 else BROKERS
+    if wanted not in _NAMES:
+        code = ErrorCode.invalid_request if context.version == 0 else ErrorCode.unsupported_endpoint_type
+        return refusal(context, code, f"Unsupported endpoint type {wanted}")
+    if wanted != kind:
+        code = ErrorCode.invalid_request if context.version == 0 else ErrorCode.mismatched_endpoint_type
+        message = (
+            f"The request was sent to an endpoint of type {_NAMES[kind]}, but we wanted an endpoint of type "
+            f"{_NAMES[wanted]}"
+        )
+        return refusal(context, code, message)
+    operations = {}
+    if request.include_cluster_authorized_operations:
+        authorizer = context.node.authorizer
+        operations["cluster_authorized_operations"] = (
+            allowed_bits(authorizer, context.principal, CLUSTER_OPERATIONS, Resource.CLUSTER, CLUSTER_NAME)
+            if context.allowed(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
+            else 0
+        )
+    rows, controller_id = nodes(), controller()
+    return context.respond(
+        throttle_time=timedelta(0),
+        error_code=ErrorCode.none,
+        error_message=None,
+        endpoint_type=kind,
+        cluster_id=context.node.cluster_id,
+        controller_id=controller_id if any(row["broker_id"] == controller_id for row in rows) else NO_BROKER,
+        brokers=rows,
         **operations,
     )
 
 
-def _refusal(context: Context, code: ErrorCode, message: str) -> Any:
+def refusal(context: Context, code: ErrorCode, message: str | None) -> Any:
     return context.respond(
         throttle_time=timedelta(0), error_code=code, error_message=message, cluster_id="", brokers=[]
     )

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
 from ottla.broker.apis.fetch_format import FLEXIBLE, TOPIC_IDS, Key, Row, write_answer
 from ottla.broker.context import Api, Context
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, Session, SessionError, Told, Wanted
+from ottla.broker.follower_watch import FollowerWatch
 from ottla.broker.traffic import count_fetched
 from ottla.log.index import NotInMemory
 from ottla.model.errors import ErrorCode
-from ottla.model.names import NO_EPOCH
+from ottla.model.names import NO_EPOCH, NO_OFFSET
 from ottla.replica.partition import Fetched, Isolation, Partition
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 from ottla.wire.codec import decode_request
@@ -30,6 +31,7 @@ from ottla.wire.reply import Later, Message
 _log = logging.getLogger("ottla.broker")
 
 _NONE: Final = ErrorCode.none
+RACKS: Final = 11
 _ISOLATION_LEVELS: Final = (0, 1)
 _SHARDS: Final = 8
 _IDS_OF_A_SHARD: Final = (2**31 - 1) // _SHARDS
@@ -71,6 +73,7 @@ def _wanted(request: Any, version: int) -> dict[Key, Wanted]:
                 row.partition_max_bytes,
                 max(row.current_leader_epoch, NO_EPOCH) if version >= 9 else NO_EPOCH,
                 max(row.last_fetched_epoch, NO_EPOCH) if version >= FLEXIBLE else NO_EPOCH,
+                row.log_start_offset if version >= 5 else NO_OFFSET,
             )
     return wanted
 
@@ -97,8 +100,17 @@ def _session(context: Context, request: Any, wanted: dict[Key, Wanted], forgotte
             sessions.close(request.session_id)
         if request.session_epoch == FINAL_EPOCH:
             return None
-        return sessions.create(wanted, version >= TOPIC_IDS, now_ms)
+        replica = _replica(request, version)[0]
+        follower = FollowerWatch(replica) if replica >= 0 else None
+        return sessions.create(wanted, version >= TOPIC_IDS, now_ms, follower)
     return sessions.go_on(request.session_id, request.session_epoch, wanted, forgotten, version >= TOPIC_IDS, now_ms)
+
+
+def _replica(request: Any, version: int) -> tuple[int, int]:
+    """Who asks, and in which of its lives; -1 for consumers."""
+    if version < 15:
+        return request.replica_id, -1
+    return request.replica_state.replica_id, request.replica_state.replica_epoch
 
 
 class _OutsideCache(Exception):
@@ -122,11 +134,17 @@ class _Fetch:
         self._max_wait_ms = request.max_wait.total_seconds() * 1000
         self._max_bytes = min(request.max_bytes, self._node.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)  # else nothing would ever be enough
-        self._replica_id: int = request.replica_state.replica_id if version >= 15 else request.replica_id
+        self._replica_id, self._broker_epoch = _replica(request, version)
+        self._follower: FollowerWatch | None = None
+        self._is_noted = self._replica_id < 0  # a follower's progress, once for each request
+        if self._replica_id >= 0:
+            self._follow(session, wanted)
         self._isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         self._follower_allowed = self._replica_id < 0 or context.allowed(
             Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
         )
+        # A client that may tell its rack may read from any replica (KIP-392).
+        self._leader_only = self._replica_id >= 0 or version < RACKS
         self._later: Later | None = None
         self._is_warming = False
         self._warmings = 0
@@ -135,11 +153,18 @@ class _Fetch:
         self._counted: list[tuple[Partition, int]] | None = None  # who is watched, and what he had when that began
         self._have = 0
 
+    def _follow(self, session: Session | None, wanted: dict[Key, Wanted]) -> None:
+        follower = session.follower if session is not None else None
+        if follower is None:
+            follower = FollowerWatch(self._replica_id)
+        self._follower = follower
+        follower.begin(self._node.env.clock.elapsed(), self._broker_epoch, wanted, self._wanted)
+
     def start(self) -> Message | Later:
         answer = self._look()
         if answer is not None:
             return answer
-        self._later = Later(cancel=self._leave)
+        self._later = Later(cancel=self._leave, overlaps=self._follower is not None)
         if not self._is_warming:
             self._wait()
         return self._later
@@ -157,8 +182,8 @@ class _Fetch:
     def _read(self) -> list[Row] | None:
         """All partitions in their order, within the limits; None if something is being read into memory first."""
         targets = self._targets
-        if targets is None:
-            targets = self._targets = [(key, wanted, self._find(key)) for key, wanted in self._wanted.items()]
+        if targets is None or self._follower is not None:
+            targets = self._targets = [(key, wanted, self._find(key)) for key, wanted in self._to_look_at()]
         self._have = 0
         left = self._max_bytes
         rows = []
@@ -176,6 +201,7 @@ class _Fetch:
                     wanted.last_fetched_epoch,
                     self._replica_id,
                     at_least_one=self._have == 0 or limit < 0,
+                    leader_only=self._leader_only,
                 )
             except NotInMemory as missing:
                 if self._warm(missing):
@@ -187,11 +213,38 @@ class _Fetch:
                 fetched = Fetched(ErrorCode.kafka_storage_error)
             if limit < 0 and fetched.data is not None:  # Kafka falls over it where there is something to read
                 fetched = Fetched(ErrorCode.unknown_server_error)
+            if self._follower is not None:
+                fetched = self._note_follower(self._follower, key, wanted, partition, fetched)
             if fetched.data is not None:
                 self._have += fetched.data.size
             left = max(self._max_bytes - self._have, 0)
             rows.append(Row(key, fetched))
+        self._is_noted = True
         return rows
+
+    def _to_look_at(self) -> Iterable[tuple[Key, Wanted]]:
+        """Of a follower's partitions only those that may have something new; the others rest."""
+        if self._follower is None:
+            return self._wanted.items()
+        return [(key, self._wanted[key]) for key in self._follower.active if key in self._wanted]
+
+    def _note_follower(
+        self, follower: FollowerWatch, key: Key, wanted: Wanted, partition: Partition, fetched: Fetched
+    ) -> Fetched:
+        if fetched.code is not _NONE or fetched.diverging is not None:
+            return fetched
+        if not self._is_noted:
+            code = partition.follower_fetched(self._replica_id, wanted.offset, wanted.start_offset, self._broker_epoch)
+            if code is not _NONE:
+                return Fetched(code, aborted=[])
+            if fetched.high_watermark != partition.high_watermark:
+                fetched = fetched._replace(high_watermark=partition.high_watermark)
+        follower.watch(key, partition)
+        if fetched.data is not None:
+            follower.gave(key)
+        elif self._session is not None and self._session.told.get(key) == _told(fetched):
+            follower.rests(key, partition)
+        return fetched
 
     def _find(self, key: Key) -> Partition | ErrorCode:
         replicas = self._node.replicas
@@ -247,7 +300,7 @@ class _Fetch:
     def _is_enough(self, rows: list[Row]) -> bool:
         return (
             self._max_wait_ms <= 0
-            or not rows
+            or not self._wanted
             or self._have >= self._min_bytes
             or any([row.fetched.code is not _NONE or row.fetched.diverging is not None for row in rows])
             or self._is_behind()
@@ -262,6 +315,11 @@ class _Fetch:
 
     def _wait(self) -> None:
         assert self._targets is not None
+        if self._follower is not None:
+            self._follower.waiting = self
+            self._counted = []
+            self._node.waiting.enter(self, (), self._max_wait_ms)
+            return
         partitions = [target[2] for target in self._targets if isinstance(target[2], Partition)]
         self._counted = [(partition, partition.bytes_appended) for partition in partitions]
         self._node.waiting.enter(self, [partition.key for partition in partitions], self._max_wait_ms)
@@ -286,14 +344,38 @@ class _Fetch:
         self._max_wait_ms = 0
         self._look_again()
 
+    def woken(self) -> None:
+        if not self._check_is_due:
+            self._check_is_due = True
+            self._context.connection.turn.afterwards(self._check_follower)
+
+    def _check_follower(self) -> None:
+        self._check_is_due = False
+        self._look_again()
+
+    def dismissed(self) -> None:
+        later = self._later
+        self._leave()
+        if later is not None and not later.done:
+            later.complete(self._answer([]))
+
     def _leave(self) -> None:
         self._node.waiting.leave(self)
+        follower = self._follower
+        if follower is not None:
+            if follower.waiting is self:
+                follower.waiting = None
+            if self._session is None:
+                follower.close()
 
     # -- answering
 
     def _answer(self, rows: list[Row]) -> Message:
         session = self._session
-        count_fetched(self._context, self._targets or (), rows)
+        if self._follower is None:
+            count_fetched(self._context, self._targets or (), rows)
+        else:
+            self._node.replicas.replication_bytes_out += self._have if rows else 0
         if session is not None:
             rows = self._note(session, rows)
         header = self._context.header
@@ -305,7 +387,7 @@ class _Fetch:
         news = []
         for row in rows:
             fetched = row.fetched
-            told = Told(fetched.high_watermark, fetched.last_stable_offset, fetched.start_offset)
+            told = _told(fetched)
             has_data = fetched.data is not None
             if has_data and row.key in session.wanted:  # to the end of the row
                 session.wanted[row.key] = session.wanted.pop(row.key)
@@ -317,6 +399,10 @@ class _Fetch:
             else:
                 session.told.pop(row.key, None)
         return news
+
+
+def _told(fetched: Fetched) -> Told:
+    return Told(fetched.high_watermark, fetched.last_stable_offset, fetched.start_offset)
 
 
 API: Final = Api(1, "Fetch", oldest=4, newest=18, handle_raw=handle)

@@ -20,7 +20,6 @@ _ROW_OF_4: Final = Struct(">ihqq")
 _ROW_OF_12: Final = Struct(">ihqqqBi")  # with null for aborted transactions
 _TWO_I64: Final = Struct(">qq")
 _EPOCH_END: Final = Struct(">iq")
-_NO_REPLICA: Final = -1  # no other replica is preferred for reading
 
 Key = tuple[object, int]  # topic name or id, as the version has it, and partition
 
@@ -89,10 +88,10 @@ def _topic(name: object, version: int) -> bytes:
 
 def _row_head(version: int, row: Row) -> bytes:
     """All of a partition's answer that comes before its records."""
-    code, high_watermark, last_stable_offset, start_offset, _, aborted, _ = row.fetched
+    code, high_watermark, last_stable_offset, start_offset, _, aborted, _, preferred = row.fetched
     number = row.key[1]
     if aborted is None and version >= FLEXIBLE:
-        return _ROW_OF_12.pack(number, code, high_watermark, last_stable_offset, start_offset, 0, _NO_REPLICA)
+        return _ROW_OF_12.pack(number, code, high_watermark, last_stable_offset, start_offset, 0, preferred)
     fixed = _ROW_OF_4.pack(number, code, high_watermark, last_stable_offset)
     if version >= 5:
         fixed += start_offset.to_bytes(8, "big", signed=True)
@@ -103,4 +102,4 @@ def _row_head(version: int, row: Row) -> bytes:
         fixed += _count(len(aborted), flexible)
         tags = b"\x00" if flexible else b""
         fixed += b"".join([_TWO_I64.pack(txn.producer_id, txn.first_offset) + tags for txn in aborted])
-    return fixed + _I32.pack(_NO_REPLICA) if version >= 11 else fixed
+    return fixed + _I32.pack(preferred) if version >= 11 else fixed

@@ -33,7 +33,7 @@ def handle(context: Context, request: Any) -> Coroutine[Any, Any, Any]:
     def check(context: Context, row: Any) -> bool:
         demand_values([c.name for c in row.configs if c.config_operation != AlterOp.DELETE and c.value is None])
         if row.resource_type == ResourceType.BROKER_LOGGER:
-            _alter_levels(context, row, validate_only=request.validate_only)
+            alter_levels(context, row, validate_only=request.validate_only)
             return True
         demand_stored_type(row)
         if row.resource_type == ResourceType.BROKER:
@@ -42,10 +42,10 @@ def handle(context: Context, request: Any) -> Coroutine[Any, Any, Any]:
             demand_possible(context, row.resource_name, _values_after(context, row))
         return False
 
-    return alter(context, request.resources, check, lambda rows: _request(rows, request.validate_only))
+    return alter(context, request, check, lambda rows: request_for(rows, request.validate_only), passes_on=True)
 
 
-def _request(rows: list[Any], validate_only: bool) -> IncrementalAlterConfigs:
+def request_for(rows: list[Any], validate_only: bool) -> IncrementalAlterConfigs:
     if any(config.config_operation not in _OPERATIONS for row in rows for config in row.configs):
         raise KafkaError(ErrorCode.unknown_server_error)
     return IncrementalAlterConfigs(
@@ -93,7 +93,7 @@ def _default(name: str, op: AlterOp) -> str:
 # -- loggers
 
 
-def _alter_levels(context: Context, row: Any, *, validate_only: bool) -> None:
+def alter_levels(context: Context, row: Any, *, validate_only: bool) -> None:
     """All of them, or none if one is wrong."""
     if not context.allowed(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.cluster_authorization_failed, "Cluster authorization failed.")
@@ -128,4 +128,13 @@ def _check_level(config: Any) -> None:
         raise KafkaError(ErrorCode.invalid_request, "Removing the log level of the root logger is not allowed")
 
 
-API: Final = Api(44, "IncrementalAlterConfigs", oldest=0, newest=1, handle=handle, takes_long=True, forwards=True)
+API: Final = Api(
+    44,
+    "IncrementalAlterConfigs",
+    oldest=0,
+    newest=1,
+    handle=handle,
+    takes_long=True,
+    forwards=True,
+    forwards_itself=True,
+)

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46): which partitions are being moved (KIP-455). With one broker, none ever is."""
+"""ListPartitionReassignments (key 46): which partitions are being moved (KIP-455)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ottla.broker.context import Api, Context
+from ottla.broker.controller_call import refusal
+from ottla.metadata.controller.result import NO_ERROR, ApiError
 from ottla.metadata.image import MetadataImage
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -14,8 +16,10 @@ from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 
 def handle(context: Context, request: Any) -> Any:
     if not context.allowed(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
-        return _answer(context, ErrorCode.cluster_authorization_failed, [])
-    return _answer(context, ErrorCode.none, list(_moving(context.node.image, request.topics)))
+        return _answer(context, ApiError(ErrorCode.cluster_authorization_failed), [])
+    if (refused := refusal(context)) is not None:
+        return _answer(context, refused, [])
+    return _answer(context, NO_ERROR, list(_moving(context.node.image, request.topics)))
 
 
 def _moving(image: MetadataImage, asked: Any) -> Iterator[dict[str, Any]]:
@@ -38,8 +42,10 @@ def _moving(image: MetadataImage, asked: Any) -> Iterator[dict[str, Any]]:
             yield {"name": topic.name, "partitions": partitions}
 
 
-def _answer(context: Context, code: ErrorCode, topics: list[dict[str, Any]]) -> Any:
-    return context.respond(throttle_time=timedelta(0), error_code=code, error_message=None, topics=topics)
+def _answer(context: Context, error: ApiError, topics: list[dict[str, Any]]) -> Any:
+    return context.respond(
+        throttle_time=timedelta(0), error_code=error.code, error_message=error.message, topics=topics
+    )
 
 
 API: Final = Api(46, "ListPartitionReassignments", oldest=0, newest=0, handle=handle, takes_long=True, forwards=True)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from ottla.cli.admin.session import Refusal, Session, raise_for, refusal
-from ottla.cli.cluster import Address
+from ottla.cli.cluster_options import Address
 from ottla.model.errors import ErrorCode, OttlaError
 from ottla.model.names import TopicPartition
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from ottla.cli.admin.session import Session, raise_for
-from ottla.cli.admin.topics import CHANGE_WITHIN_S, TopicInfo
+from ottla.cli.admin.topics import CHANGE_WITHIN_S, TopicInfo, by_topic, change_timeout
 from ottla.model.errors import OttlaError
 from ottla.model.names import TopicPartition
 
@@ -31,11 +31,8 @@ async def offsets_of(
     from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
     known = {topic.name: topic for topic in topics}
-    wanted: dict[str, list[int]] = defaultdict(list)
-    for name, number in partitions:
-        wanted[name].append(number)
     asked: dict[int, list[ListOffsetsTopic]] = defaultdict(list)
-    for name, numbers in wanted.items():
+    for name, numbers in by_topic(partitions).items():
         for leader, led in _by_leader(known[name], numbers).items():
             rows = tuple(
                 ListOffsetsPartition(partition_index=cast(Any, number), timestamp=cast(Any, timestamp))
@@ -57,8 +54,6 @@ async def offsets_of(
 
 async def delete_records(session: Session, topic: TopicInfo, before: Mapping[int, int]) -> dict[int, int]:
     """Deletes what lies before an offset of each partition; gives where each begins now."""
-    from datetime import timedelta
-
     from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 
     found: dict[int, int] = {}
@@ -69,7 +64,7 @@ async def delete_records(session: Session, topic: TopicInfo, before: Mapping[int
         )
         request = DeleteRecordsRequest(
             topics=(DeleteRecordsTopic(name=cast(Any, topic.name), partitions=partitions),),
-            timeout=cast(Any, timedelta(seconds=CHANGE_WITHIN_S)),
+            timeout=change_timeout(),
         )
         answer = await session.call(request, broker=leader, longer_s=CHANGE_WITHIN_S)
         for part in answer.topics[0].partitions:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
-from ottla.cli.cluster import Address, Cluster
+from ottla.cli.cluster_options import Address, Cluster
 from ottla.env.network import TcpNetwork
 from ottla.model.errors import ErrorCode, OttlaError
 from ottla.wire.client import Connection, ConnectionFailed, RequestTimedOut

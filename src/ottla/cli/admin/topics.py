@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from ottla.cli.admin.session import Refusal, Session, raise_for, refusal
-from ottla.cli.cluster import Address
+from ottla.cli.cluster_options import Address
 from ottla.model.errors import ErrorCode, OttlaError
+from ottla.model.names import TopicPartition
 
 CHANGE_WITHIN_S: Final = 30.0
+_DESCRIBE_TOPIC_PARTITIONS: Final = 75
 
 
 class PartitionInfo(NamedTuple):
@@ -20,6 +23,9 @@ class PartitionInfo(NamedTuple):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: tuple[int, ...]
+    eligible: tuple[int, ...] | None = None
+    """Not in sync, but with all that was committed (KIP-966); None where the cluster does not tell."""
+    last_known_eligible: tuple[int, ...] | None = None
 
 
 class TopicInfo(NamedTuple):
@@ -66,6 +72,36 @@ async def topics(
     return sorted(found, key=lambda topic: topic.name)
 
 
+async def with_eligible(session: Session, found: Sequence[TopicInfo]) -> list[TopicInfo]:
+    """The same with the replicas that are eligible as leaders, where the cluster tells."""
+    from kio.schema.describe_topic_partitions.v0.request import (
+        Cursor,
+        DescribeTopicPartitionsRequest,
+        TopicRequest,
+    )
+
+    if not found or await session.newest(_DESCRIBE_TOPIC_PARTITIONS, 0) is None:
+        return list(found)
+    rows: dict[TopicPartition, Any] = {}
+    cursor = None
+    asked = tuple(TopicRequest(name=cast(Any, topic.name)) for topic in found)
+    while True:
+        answer = await session.call(DescribeTopicPartitionsRequest(topics=asked, cursor=cursor))
+        for topic in answer.topics:
+            rows |= {TopicPartition(str(topic.name), row.partition_index): row for row in topic.partitions}
+        if answer.next_cursor is None:
+            break
+        cursor = Cursor(topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index)
+
+    def added(topic: str, part: PartitionInfo) -> PartitionInfo:
+        row = rows.get(TopicPartition(topic, part.number))
+        if row is None:
+            return part
+        return part._replace(eligible=row.eligible_leader_replicas or (), last_known_eligible=row.last_known_elr or ())
+
+    return [topic._replace(partitions=tuple(added(topic.name, part) for part in topic.partitions)) for topic in found]
+
+
 async def no_such_topic(session: Session, name: str) -> str:
     from ottla.cli.groups import did_you_mean
 
@@ -94,7 +130,8 @@ async def create_topic(
         configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
     )
     answer = await session.call(
-        CreateTopicsRequest(topics=(topic,), timeout=_timeout(), validate_only=check_only), longer_s=CHANGE_WITHIN_S
+        CreateTopicsRequest(topics=(topic,), timeout=change_timeout(), validate_only=check_only),
+        longer_s=CHANGE_WITHIN_S,
     )
     (made,) = answer.topics
     raise_for(made.error_code, made.error_message, f"cannot create topic {name}")
@@ -110,7 +147,7 @@ async def delete_topics(session: Session, names: Sequence[str]) -> dict[str, Ref
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 
     states = tuple(DeleteTopicState(name=cast(Any, name), topic_id=None) for name in names)
-    answer = await session.call(DeleteTopicsRequest(topics=states, timeout=_timeout()), longer_s=CHANGE_WITHIN_S)
+    answer = await session.call(DeleteTopicsRequest(topics=states, timeout=change_timeout()), longer_s=CHANGE_WITHIN_S)
     return {topic.name: refusal(topic.error_code, topic.error_message) for topic in answer.responses}
 
 
@@ -119,15 +156,23 @@ async def add_partitions(session: Session, name: str, total: int, *, check_only:
 
     topic = CreatePartitionsTopic(name=cast(Any, name), count=cast(Any, total), assignments=None)
     answer = await session.call(
-        CreatePartitionsRequest(topics=(topic,), timeout=_timeout(), validate_only=check_only),
+        CreatePartitionsRequest(topics=(topic,), timeout=change_timeout(), validate_only=check_only),
         longer_s=CHANGE_WITHIN_S,
     )
     (made,) = answer.results
     raise_for(made.error_code, made.error_message, f"cannot give topic {name} {total} partitions")
 
 
-def _timeout() -> Any:
+def change_timeout() -> Any:
     """What the broker may take for a change."""
     from datetime import timedelta
 
     return timedelta(seconds=CHANGE_WITHIN_S)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """As requests have them: the partitions of each topic together."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for topic, number in partitions:
+        found[topic].append(number)
+    return found

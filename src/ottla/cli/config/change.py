@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ottla.cli.cluster import Cluster
+from ottla.cli.cluster_options import Cluster
 from ottla.cli.config.resource import known_names, resource
 from ottla.cli.config_names import hint, with_hint
 from ottla.cli.output import note, print_outcome

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.config_names import all_names, hint, in_words, tables
 from ottla.cli.output import output_option, print_value, shown

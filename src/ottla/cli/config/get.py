@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.config.resource import config_names, known_names, resource, resource_arguments
 from ottla.cli.output import Column, count, is_terminal, note, output_option, print_rows
 from ottla.cli.secrets import HIDDEN

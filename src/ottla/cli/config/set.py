@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.config.change import apply
 from ottla.cli.config.resource import config_names, resource_arguments
 from ottla.cli.config_names import plain_value

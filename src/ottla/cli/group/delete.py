@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import group_names
-from ottla.cli.group.scope import Scope, ScopeType
 from ottla.cli.output import is_terminal, may_go_on, outcome_option, print_outcome
+from ottla.cli.scope import Scope, ScopeType
 
 if TYPE_CHECKING:
     from ottla.cli.admin.session import Session

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.group.names import check, chosen, groups_argument
 from ottla.cli.output import Column, count, note, output_option, print_rows, print_value
 

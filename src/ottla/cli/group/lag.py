@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import group_names, topic_names
 from ottla.cli.group.names import chosen
 from ottla.cli.output import Column, note, output_option, print_rows, print_value

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.groups import did_you_mean
 from ottla.cli.output import Column, is_terminal, note, output_option, print_rows
 

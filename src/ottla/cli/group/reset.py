@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.group.names import check, chosen, groups_argument
-from ottla.cli.group.scope import Scope, ScopeType, partitions_in
 from ottla.cli.output import count, note, output_option, print_rows
+from ottla.cli.scope import Scope, ScopeType, partitions_in
 from ottla.cli.times import Span, Time, iso
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import group_names, topic_names
-from ottla.cli.group.scope import Scope, partitions_in
 from ottla.cli.output import note, output_option, print_rows
 from ottla.cli.partitions import partitions_option
+from ottla.cli.scope import Scope, partitions_in
 from ottla.cli.times import iso, parse_time
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import group_names
 from ottla.cli.group.names import chosen
 from ottla.cli.output import aligned, cell, is_terminal, note, output_option, yaml_lines

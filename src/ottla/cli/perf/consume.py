@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.output import output_option
 from ottla.cli.perf.options import duration_option, own_option

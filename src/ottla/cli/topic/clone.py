@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.config_names import plain_value, with_hint
 from ottla.cli.name_value import NameValue

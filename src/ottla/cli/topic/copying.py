@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ottla.cli import client
-from ottla.cli.cluster import Cluster
+from ottla.cli.cluster_options import Cluster
 from ottla.cli.output import count
 from ottla.cli.progress import Progress
 from ottla.model.errors import OttlaError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.config_names import plain_value, with_hint
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import count, outcome_option, print_outcome

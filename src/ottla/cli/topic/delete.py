@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.output import is_terminal, may_go_on, outcome_option, print_outcome
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import topic_names
-from ottla.cli.output import Column, output_option, print_rows, print_value, shown
+from ottla.cli.output import Column, count, is_terminal, note, output_option, print_rows, print_value, shown
+from ottla.cli.topic.partition_state import State
 
+
+def _lag(row: Mapping[str, Any]) -> str:
+    """Of those that are behind: replica:records. A replica whose broker does not answer is not known."""
+    lags = row["lag"]
+    if lags is None:
+        return "-"
+    return " ".join(f"{node}:{'?' if lag is None else lag}" for node, lag in lags.items() if lag != 0) or "0"
+
+
+ELIGIBLE: Final = Column("ELIGIBLE", "eligible")
 COLUMNS: Final = (
     Column("PARTITION", "partition"),
     Column("LEADER", "leader"),
@@ -18,25 +30,69 @@ COLUMNS: Final = (
     Column("IN SYNC", "in_sync"),
     Column("BEGINS", "begins"),
     Column("ENDS", "ends"),
+    Column("LAG", _lag),
+    ELIGIBLE,
 )
+SELECTED: Final = (Column("TOPIC", "topic"), *(column for column in COLUMNS if column.heading != "EPOCH"))
+FILTERS: Final = {
+    State.UNDER_REPLICATED: "Only partitions with replicas that are not in sync.",
+    State.UNDER_MIN_ISR: "Only partitions with fewer replicas in sync than min.insync.replicas.",
+    State.AT_MIN_ISR: "Only partitions with just as many in sync as min.insync.replicas.",
+    State.UNAVAILABLE: "Only partitions without a leader.",
+}
+
+
+def _filters(function: Any) -> Any:
+    for state, text in reversed(FILTERS.items()):
+        name = state.value.replace("-", "_")
+        function = click.option(f"--{state.value}", f"--{state.value}-partitions", name, is_flag=True, help=text)(
+            function
+        )
+    return function
 
 
 @click.command("describe")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=topic_names)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=topic_names)
+@_filters
 @output_option
 @cluster_options
-def command(names: tuple[str, ...], output: str | None, cluster: Cluster) -> None:
-    """Show partitions, replicas, offsets and configs of topics."""
+def command(names: tuple[str, ...], output: str | None, cluster: Cluster, **given: bool) -> None:
+    """Show partitions, leaders, replicas, offsets and configs of topics.
+
+    With a filter, only the partitions that it selects, of all topics if none is named. LAG names the replicas that are
+    behind their leader, and by how many records; ELIGIBLE those that are not in sync but have all that was committed.
+    """
     from ottla.cli.admin import session
 
-    async def ask(there: session.Session) -> list[dict[str, Any]]:
-        return await _described(there, names)
+    wanted = frozenset(state for state in FILTERS if given[state.value.replace("-", "_")])
+    if not names and not wanted:
+        options = ", ".join(f"--{state.value}" for state in FILTERS)
+        raise click.UsageError(f"which topics? Give names, or one of {options} for those of all topics")
 
-    described = session.run(cluster, ask)
+    async def ask(there: session.Session) -> list[dict[str, Any]]:
+        from ottla.cli.topic.description import described
+
+        return await described(there, names or None, wanted)
+
+    found = session.run(cluster, ask)
     if output in ("json", "yaml"):
-        print_value(output, described)
-        return
-    for number, topic in enumerate(described):
+        print_value(output, found)
+    elif wanted:
+        _print_selected(output, found, wanted)
+    else:
+        _print_topics(output, found)
+
+
+def _print_selected(output: str | None, found: Sequence[Mapping[str, Any]], wanted: frozenset[State]) -> None:
+    rows = [{"topic": topic["topic"], **part} for topic in found for part in topic["partitions"]]
+    if rows or output == "table":
+        print_rows(output, _columns(output, SELECTED, rows), rows)
+    states = " or ".join(sorted(state.value for state in wanted))
+    note(f"{count(len(rows), 'partition')} {states}." if rows else f"No partition is {states}.")
+
+
+def _print_topics(output: str | None, found: Sequence[Mapping[str, Any]]) -> None:
+    for number, topic in enumerate(found):
         if number:
             click.echo()
         click.echo(click.style(shown(topic["topic"]), bold=True))
@@ -45,42 +101,14 @@ def command(names: tuple[str, ...], output: str | None, cluster: Cluster) -> Non
         click.echo(f"  replicas    {topic['replicas']}")
         for i, (name, value) in enumerate(topic["configs"].items()):
             click.echo(f"  {'' if i else 'configs':10}  {shown(name)}={shown(value)}")
-        print_rows(output, COLUMNS, topic["partitions"])
+        print_rows(output, _columns(output, COLUMNS, topic["partitions"]), topic["partitions"])
 
 
-async def _described(there: Any, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    from ottla.cli.admin import configs, offsets, topics
-    from ottla.model.ids import uuid_text
-
-    found = await topics.topics(there, names)
-    resources = [configs.of_topic(name) for name in names]
-    settings = await configs.configs(there, resources)
-    described = []
-    for topic in found:
-        led = [part.number for part in topic.partitions if part.leader >= 0]
-        begins = await offsets.offsets(there, topic, offsets.EARLIEST, led)
-        ends = await offsets.offsets(there, topic, offsets.LATEST, led)
-        own = settings[configs.of_topic(topic.name)]
-        described.append(
-            {
-                "topic": topic.name,
-                "id": None if topic.id is None else uuid_text(topic.id),
-                "internal": topic.internal,
-                "replicas": topic.replication_factor,
-                "configs": {entry.name: entry.value for entry in own if entry.source == configs.DYNAMIC_TOPIC_CONFIG},
-                "partitions": [
-                    {
-                        "partition": part.number,
-                        "leader": part.leader if part.leader >= 0 else None,
-                        "leader_epoch": part.leader_epoch,
-                        "replicas": list(part.replicas),
-                        "in_sync": list(part.isr),
-                        "offline": list(part.offline),
-                        "begins": begins.get(part.number),
-                        "ends": ends.get(part.number),
-                    }
-                    for part in topic.partitions
-                ],
-            }
-        )
-    return described
+def _columns(
+    output: str | None, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]
+) -> list[Column]:  # fmt: skip
+    """A person is spared a column that says nothing."""
+    for_person = output == "table" or is_terminal()
+    if for_person and not any(row["eligible"] for row in rows):
+        return [column for column in columns if column is not ELIGIBLE]
+    return list(columns)

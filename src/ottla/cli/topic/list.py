@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.output import Column, is_terminal, note, output_option, print_rows
 
 

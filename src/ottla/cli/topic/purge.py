@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from ottla.cli.cluster import Cluster, cluster_options
+from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.output import Column, count, may_go_on, note, output_option, print_rows
 from ottla.cli.partitions import chosen, partitions_option

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from ottla.metadata.image import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, MetadataImage
+from ottla.metadata.controller.partition_changes import default_directory
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.records.partition_record import PartitionRecord
 
 
@@ -50,13 +51,5 @@ def partition_record(topic_id: UUID, number: int, replicas: tuple[int, ...], ima
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=tuple(_directory(broker_id, image) for broker_id in replicas),
+        directories=tuple(default_directory(image, broker_id) for broker_id in replicas),
     )
-
-
-def _directory(broker_id: int, image: MetadataImage) -> UUID:
-    """A broker with several directories chooses itself, and tells afterwards (KIP-858)."""
-    directories = image.brokers[broker_id].directories
-    if not directories:
-        return DIRECTORY_MIGRATING
-    return directories[0] if len(directories) == 1 else DIRECTORY_UNASSIGNED

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ottla.metadata.controller import partition_changes
+from ottla.metadata.controller.partition_changes import PartitionChanges
 from ottla.metadata.controller.requests import (
     BeginControlledShutdown,
     FenceBroker,
@@ -13,7 +13,7 @@ from ottla.metadata.controller.requests import (
 )
 from ottla.metadata.controller.result import ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
-from ottla.metadata.controller.unclean import may_be_unclean
+from ottla.metadata.controller.soft_state import SoftState
 from ottla.metadata.image import METADATA_VERSION, RESERVED_DIRECTORIES, BrokerImage, MetadataImage, VersionRange
 from ottla.metadata.records.base import MetadataRecord
 from ottla.metadata.records.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -26,60 +26,71 @@ _IN_CONTROLLED_SHUTDOWN = 1
 
 
 def register_broker(
-    request: RegisterBroker, image: MetadataImage, settings: ControllerSettings
+    request: RegisterBroker, image: MetadataImage, settings: ControllerSettings, soft: SoftState
 ) -> ControllerResult[int] | Refused:
     """A new incarnation starts fenced, in an epoch that is the offset at which the batch of its registration begins."""
-    if error := _check_registration(request, image, settings):
-        return Refused(error)
     existing = image.brokers.get(request.broker_id)
+    if error := _check_registration(request, existing, image, settings, soft):
+        return Refused(error)
     if existing is not None and existing.incarnation_id == request.incarnation_id:
         record = _registration(request, existing.epoch, existing.fenced, existing.in_controlled_shutdown)
         return ControllerResult(existing.epoch, (record,))
     epoch = image.offset + 1
     # What the earlier incarnation led is led by nobody until the new one is unfenced.
-    changes = partition_changes.without_broker(image, request.broker_id, may_be_unclean(image, settings))
-    return ControllerResult(epoch, (*changes, _registration(request, epoch, True, False)))
+    partitions = PartitionChanges(image, settings, soft)
+    ended_well = existing is not None and request.previous_broker_epoch == existing.epoch
+    changes = (partitions.without_broker if ended_well else partitions.after_crash)(request.broker_id)
+    return ControllerResult(epoch, (*changes, _registration(request, epoch, True, False)), is_whole=False)
 
 
 def unfence_broker(
-    request: UnfenceBroker, image: MetadataImage, settings: ControllerSettings
+    request: UnfenceBroker, image: MetadataImage, settings: ControllerSettings, soft: SoftState
 ) -> ControllerResult[None] | Refused:
     broker = check_epoch(image, request.broker_id, request.broker_epoch)
     if isinstance(broker, Refused):
         return broker
-    if not broker.fenced:
-        return ControllerResult(None)
-    changes = partition_changes.with_broker(image, broker.id, may_be_unclean(image, settings))
-    return ControllerResult(None, (_change(broker, fenced=_UNFENCE), *changes))
+    records = unfenced(broker, PartitionChanges(image, settings, soft)) if broker.fenced else ()
+    return ControllerResult(None, tuple(records), is_whole=False)
 
 
 def fence_broker(
-    request: FenceBroker, image: MetadataImage, settings: ControllerSettings
+    request: FenceBroker, image: MetadataImage, settings: ControllerSettings, soft: SoftState
 ) -> ControllerResult[None] | Refused:
     broker = check_epoch(image, request.broker_id, request.broker_epoch)
     if isinstance(broker, Refused):
         return broker
-    if broker.fenced:
-        return ControllerResult(None)
-    changes = partition_changes.without_broker(image, broker.id, may_be_unclean(image, settings))
-    return ControllerResult(None, (*changes, _change(broker, fenced=_FENCE)))
+    soft.end_session(broker.id)
+    records = () if broker.fenced else fenced(broker, PartitionChanges(image, settings, soft))
+    return ControllerResult(None, tuple(records), is_whole=False)
 
 
 def begin_controlled_shutdown(
-    request: BeginControlledShutdown, image: MetadataImage, settings: ControllerSettings
+    request: BeginControlledShutdown, image: MetadataImage, settings: ControllerSettings, soft: SoftState
 ) -> ControllerResult[None] | Refused:
     broker = check_epoch(image, request.broker_id, request.broker_epoch)
     if isinstance(broker, Refused):
         return broker
+    records = in_controlled_shutdown(broker, PartitionChanges(image, settings, soft))
+    return ControllerResult(None, tuple(records), is_whole=False)
+
+
+def fenced(broker: BrokerImage, changes: PartitionChanges) -> list[MetadataRecord]:
+    return [*changes.without_broker(broker.id), _change(broker, fenced=_FENCE)]
+
+
+def unfenced(broker: BrokerImage, changes: PartitionChanges) -> list[MetadataRecord]:
+    return [_change(broker, fenced=_UNFENCE), *changes.with_broker(broker.id)]
+
+
+def in_controlled_shutdown(broker: BrokerImage, changes: PartitionChanges) -> list[MetadataRecord]:
     records: list[MetadataRecord] = []
     if not broker.in_controlled_shutdown:
         records.append(_change(broker, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN))
-    records += partition_changes.without_broker(image, broker.id, may_be_unclean(image, settings))
-    return ControllerResult(None, tuple(records))
+    return [*records, *changes.without_broker(broker.id)]
 
 
 def unregister_broker(
-    request: UnregisterBroker, image: MetadataImage, settings: ControllerSettings
+    request: UnregisterBroker, image: MetadataImage, settings: ControllerSettings, soft: SoftState
 ) -> ControllerResult[None] | Refused:
     """Also one that is alive, as in Kafka: its partitions are without it until it registers anew."""
     broker = image.brokers.get(request.broker_id)
@@ -89,8 +100,9 @@ def unregister_broker(
     # loaded here: hardly any node ever writes one
     from ottla.metadata.records.unregister_broker_record import UnregisterBrokerRecord
 
-    changes = partition_changes.without_broker(image, broker.id, may_be_unclean(image, settings))
-    return ControllerResult(None, (*changes, UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)))
+    changes = PartitionChanges(image, settings, soft).without_unregistered(broker.id)
+    gone = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
+    return ControllerResult(None, (*changes, gone), is_whole=False)
 
 
 def register_controller(request: RegisterController) -> ControllerResult[None]:
@@ -125,16 +137,21 @@ def check_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerImage
     return Refused(ApiError(ErrorCode.stale_broker_epoch, message))
 
 
-def _check_registration(request: RegisterBroker, image: MetadataImage, settings: ControllerSettings) -> ApiError | None:
+def _check_registration(
+    request: RegisterBroker,
+    existing: BrokerImage | None,
+    image: MetadataImage,
+    settings: ControllerSettings,
+    soft: SoftState,
+) -> ApiError | None:
     if request.cluster_id != settings.cluster_id:
         message = f"Expected cluster ID {settings.cluster_id}, but got cluster ID {request.cluster_id}"
         return ApiError(ErrorCode.inconsistent_cluster_id, message)
-    existing = image.brokers.get(request.broker_id)
     if (
         existing is not None
-        and request.has_session
+        and request.is_remote
         and existing.incarnation_id != request.incarnation_id
-        and not existing.in_controlled_shutdown
+        and soft.has_session(existing.id, existing.epoch)
     ):
         return ApiError(
             ErrorCode.duplicate_broker_registration,

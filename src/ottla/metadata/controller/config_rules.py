@@ -1,6 +1,7 @@
 """The rules of configs as the controller asks for them. A broker's own were checked by that broker before they come."""
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from ottla.metadata.controller import topic_names
 from ottla.metadata.controller.result import ApiError
@@ -8,7 +9,7 @@ from ottla.metadata.controller.settings import ConfigRules
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.model.config.broker import BrokerConfig
 from ottla.model.config.client_metrics import validate_client_metrics
-from ottla.model.config.definition import ConfigDef, ConfigType, format_value
+from ottla.model.config.definition import ConfigDef, ConfigType, Value, format_value
 from ottla.model.config.group import validate_group_configs
 from ottla.model.config.tables.broker import BROKER_CONFIGS
 from ottla.model.config.tables.topic import TOPIC_CONFIGS
@@ -37,8 +38,12 @@ def config_rules(broker: Callable[[], BrokerConfig | None] = lambda: None) -> Co
         definition = _definition(resource, name)
         return None if definition is None else definition.default_text
 
+    @lru_cache(maxsize=1)  # one config holds for long, and decisions ask often
+    def inherited_from(current: BrokerConfig | None) -> Mapping[str, Value]:
+        return topic_values(current, {})
+
     def inherited(name: str) -> str | None:
-        return format_value(topic_values(broker(), {})[name])
+        return format_value(inherited_from(broker())[name])
 
     return ConfigRules(check, is_list, default, inherited)
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from ottla.env.slices import breathe
+from ottla.metadata.controller import min_isr
 from ottla.metadata.controller.requests import AlterConfigs, AlterOp, ConfigChange, IncrementalAlterConfigs
 from ottla.metadata.controller.result import MAX_RECORDS, NO_ERROR, ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.image import ConfigResource, MetadataImage, ResourceType
-from ottla.metadata.records.base import MetadataRecord
 from ottla.metadata.records.config_record import ConfigRecord
 from ottla.model.errors import ErrorCode
 
@@ -21,32 +21,35 @@ def record(resource: ConfigResource, name: str, value: str | None) -> ConfigReco
 def incremental_alter_configs(
     request: IncrementalAlterConfigs, image: MetadataImage, settings: ControllerSettings
 ) -> ControllerResult[Outcomes] | Refused:
-    records: list[MetadataRecord] = []
+    records: list[ConfigRecord] = []
     outcomes: list[tuple[ConfigResource, ApiError]] = []
     for resource, changes in request.changes:
         wanted = _wanted(resource, changes, image, settings)
         _alter(resource, wanted, image, settings, records, outcomes)
-    return _result(outcomes, records, request.validate_only)
+    return _result(outcomes, records, image, request.validate_only)
 
 
 def alter_configs(
     request: AlterConfigs, image: MetadataImage, settings: ControllerSettings
 ) -> ControllerResult[Outcomes] | Refused:
-    records: list[MetadataRecord] = []
+    records: list[ConfigRecord] = []
     outcomes: list[tuple[ConfigResource, ApiError]] = []
     for resource, values in request.configs:
         wanted: dict[str, str | None] = dict.fromkeys(image.config(resource))
         wanted.update(values)
         _alter(resource, wanted, image, settings, records, outcomes)
-    return _result(outcomes, records, request.validate_only)
+    return _result(outcomes, records, image, request.validate_only)
 
 
 def _result(
-    outcomes: list[tuple[ConfigResource, ApiError]], records: list[MetadataRecord], validate_only: bool
+    outcomes: list[tuple[ConfigResource, ApiError]],
+    records: list[ConfigRecord],
+    image: MetadataImage,
+    validate_only: bool,
 ) -> ControllerResult[Outcomes] | Refused:
     if len(records) > MAX_RECORDS:
         return Refused(ApiError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation."))
-    return ControllerResult(tuple(outcomes), () if validate_only else tuple(records))
+    return ControllerResult(tuple(outcomes), () if validate_only else (*records, *min_isr.cleared(records, image)))
 
 
 def _wanted(
@@ -87,12 +90,15 @@ def _alter(
     wanted: Mapping[str, str | None] | ApiError,
     image: MetadataImage,
     settings: ControllerSettings,
-    records: list[MetadataRecord],
+    records: list[ConfigRecord],
     outcomes: list[tuple[ConfigResource, ApiError]],
 ) -> None:
     breathe()
     if isinstance(wanted, ApiError):
         outcomes.append((resource, wanted))
+        return
+    if (wrong := min_isr.what_is_wrong(resource, wanted, image)) is not None:
+        outcomes.append((resource, wrong))
         return
     now = image.config(resource)
     after = {name: value for name, value in {**now, **wanted}.items() if value is not None}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from ottla.metadata.controller import (
+    alter_partition,
     brokers,
     configs,
     create_partitions,
@@ -13,6 +14,7 @@ from ottla.metadata.controller import (
     delete_topics,
     directories,
     elections,
+    heartbeats,
     producer_ids,
     reassignments,
     requests,
@@ -21,33 +23,48 @@ from ottla.metadata.controller import (
 from ottla.metadata.controller.requests import Request
 from ottla.metadata.controller.result import ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
+from ottla.metadata.controller.soft_state import SoftState
 from ottla.metadata.image import MetadataImage
 
 R = TypeVar("R")
-Decision = Callable[[Any, MetadataImage, ControllerSettings], ControllerResult[Any] | Refused]
+Decision = Callable[[Any, MetadataImage, ControllerSettings, SoftState], ControllerResult[Any] | Refused]
 
 _DECISIONS: Final[dict[type[Request[Any]], Decision]] = {
-    requests.CreateTopics: create_topics.create_topics,
-    requests.DeleteTopics: lambda request, image, _: delete_topics.delete_topics(request, image),
-    requests.CreatePartitions: create_partitions.create_partitions,
-    requests.ElectLeaders: lambda request, image, _: elections.elect_leaders(request, image),
-    requests.AlterPartitionReassignments: lambda request, image, _: reassignments.alter_reassignments(request, image),
-    requests.UpdateFeatures: lambda request, image, _: update_features.update_features(request, image),
+    requests.CreateTopics: lambda request, image, settings, _: create_topics.create_topics(request, image, settings),
+    requests.DeleteTopics: lambda request, image, _, __: delete_topics.delete_topics(request, image),
+    requests.CreatePartitions: lambda request, image, settings, _: create_partitions.create_partitions(
+        request, image, settings
+    ),
+    requests.ElectLeaders: elections.elect_leaders,
+    requests.BalanceLeaders: lambda _, image, settings, soft: elections.balance_leaders(image, settings, soft),
+    requests.ElectUncleanLeaders: lambda _, image, settings, soft: elections.elect_unclean_leaders(
+        image, settings, soft
+    ),
+    requests.AlterPartition: alter_partition.alter_partition,
+    requests.AlterPartitionReassignments: reassignments.alter_reassignments,
+    requests.UpdateFeatures: lambda request, image, settings, _: update_features.update_features(
+        request, image, settings
+    ),
     requests.UnregisterBroker: brokers.unregister_broker,
     requests.RegisterBroker: brokers.register_broker,
+    requests.BrokerHeartbeat: heartbeats.heartbeat,
     requests.UnfenceBroker: brokers.unfence_broker,
     requests.FenceBroker: brokers.fence_broker,
     requests.BeginControlledShutdown: brokers.begin_controlled_shutdown,
     requests.AssignReplicasToDirs: directories.assign_replicas,
     requests.TakeDirectoriesOffline: directories.take_offline,
-    requests.CordonDirectories: lambda request, image, _: directories.cordon(request, image),
-    requests.RegisterController: lambda request, _image, _settings: brokers.register_controller(request),
-    requests.AllocateProducerIds: lambda request, image, _: producer_ids.allocate_producer_ids(request, image),
-    requests.IncrementalAlterConfigs: configs.incremental_alter_configs,
-    requests.AlterConfigs: configs.alter_configs,
+    requests.CordonDirectories: lambda request, image, _, __: directories.cordon(request, image),
+    requests.RegisterController: lambda request, _, __, ___: brokers.register_controller(request),
+    requests.AllocateProducerIds: lambda request, image, _, __: producer_ids.allocate_producer_ids(request, image),
+    requests.IncrementalAlterConfigs: lambda request, image, settings, _: configs.incremental_alter_configs(
+        request, image, settings
+    ),
+    requests.AlterConfigs: lambda request, image, settings, _: configs.alter_configs(request, image, settings),
 }
 
 
-def handle(request: Request[R], image: MetadataImage, settings: ControllerSettings) -> ControllerResult[R] | Refused:
+def handle(
+    request: Request[R], image: MetadataImage, settings: ControllerSettings, soft: SoftState
+) -> ControllerResult[R] | Refused:
     """Decides on a request, given the state after all records that were appended so far, committed or not."""
-    return _DECISIONS[type(request)](request, image, settings)
+    return _DECISIONS[type(request)](request, image, settings, soft)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from ottla.metadata.controller import partition_changes
 from ottla.metadata.controller.brokers import check_epoch
+from ottla.metadata.controller.partition_change import DIRECTORIES
+from ottla.metadata.controller.partition_changes import NOBODY, PartitionChanges
 from ottla.metadata.controller.requests import (
     AssignReplicasToDirs,
     CordonDirectories,
@@ -16,8 +18,8 @@ from ottla.metadata.controller.requests import (
 )
 from ottla.metadata.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
-from ottla.metadata.controller.unclean import may_be_unclean
-from ottla.metadata.image import MetadataImage, PartitionImage
+from ottla.metadata.controller.soft_state import SoftState
+from ottla.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from ottla.metadata.records.base import MetadataRecord
 from ottla.metadata.records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from ottla.metadata.records.partition_change_record import PartitionChangeRecord
@@ -28,16 +30,14 @@ Assigned = tuple[tuple[ReplicaDirectory, ApiError], ...]
 
 
 def assign_replicas(
-    request: AssignReplicasToDirs, image: MetadataImage, settings: ControllerSettings
+    request: AssignReplicasToDirs, image: MetadataImage, settings: ControllerSettings, soft: SoftState
 ) -> ControllerResult[Assigned] | Refused:
+    if image.metadata_version < DIRECTORIES:
+        return Refused(ApiError(ErrorCode.unsupported_version, "Directory assignment is not supported yet."))
     broker = check_epoch(image, request.broker_id, request.broker_epoch)
     if isinstance(broker, Refused):
         return broker
-    unclean = may_be_unclean(image, settings)
-
-    def acceptable(broker_id: int, partition: PartitionImage) -> bool:
-        return partition_changes.may_lead(image, broker_id, partition)
-
+    changes = PartitionChanges(image, settings, soft)
     replies: list[tuple[ReplicaDirectory, ApiError]] = []
     records: list[MetadataRecord] = []
     for assignment in request.assignments:
@@ -46,19 +46,24 @@ def assign_replicas(
             replies.append((assignment, partition))
             continue
         replies.append((assignment, NO_ERROR))
-        placed = _placed(partition, broker.id, assignment.directory)
         # It may have failed before we heard of the assignment; or the replica was lost and is found.
-        gone = None if broker.has_online(assignment.directory) else broker.id
-        name = image.topics[assignment.topic_id].name
-        change = partition_changes.change(
-            assignment.topic_id, assignment.partition, placed, acceptable, gone, unclean(name)
+        is_offline = not broker.has_online(assignment.directory)
+        change = changes.change(
+            image.topics[assignment.topic_id],
+            assignment.partition,
+            _placed(partition, broker.id, assignment.directory),
+            gone=broker.id if is_offline else NOBODY,
+            may_be_unclean=True,
         )
-        if placed != partition:
-            change = change or PartitionChangeRecord(topic_id=assignment.topic_id, partition_id=assignment.partition)
-            change = replace(change, directories=placed.directories)
-        if change is not None:
-            records.append(change)
-    return ControllerResult(tuple(replies), tuple(records))
+        if is_offline:
+            change.isr = tuple(member for member in partition.isr if member != broker.id)
+        record = change.record()
+        if change.before.directories != partition.directories:
+            record = record or PartitionChangeRecord(topic_id=assignment.topic_id, partition_id=assignment.partition)
+            record = replace(record, directories=change.before.directories)
+        if record is not None:
+            records.append(record)
+    return ControllerResult(tuple(replies), tuple(records), is_whole=False)
 
 
 def _partition(image: MetadataImage, assignment: ReplicaDirectory, broker_id: int) -> PartitionImage | ApiError:
@@ -82,28 +87,43 @@ def _placed(partition: PartitionImage, broker_id: int, directory: UUID) -> Parti
 
 
 def take_offline(
-    request: TakeDirectoriesOffline, image: MetadataImage, settings: ControllerSettings
+    request: TakeDirectoriesOffline, image: MetadataImage, settings: ControllerSettings, soft: SoftState
 ) -> ControllerResult[None] | Refused:
     broker = check_epoch(image, request.broker_id, request.broker_epoch)
     if isinstance(broker, Refused):
         return broker
-    gone = tuple(directory for directory in broker.directories if directory in request.directories)
+    records = offline(broker, request.directories, image, settings, soft)
+    return ControllerResult(None, tuple(records), is_whole=False)
+
+
+def offline(
+    broker: BrokerImage,
+    failed: Collection[UUID],
+    image: MetadataImage,
+    settings: ControllerSettings,
+    soft: SoftState,
+) -> list[MetadataRecord]:
+    """Of those that failed, the ones which the registration still has."""
+    gone = tuple(directory for directory in broker.directories if directory in failed)
     if not gone:
-        return ControllerResult(None)
+        return []
     left = tuple(directory for directory in broker.directories if directory not in gone)
-    changes = partition_changes.without_directories(image, broker.id, gone, may_be_unclean(image, settings))
+    changes = PartitionChanges(image, settings, soft).without_directories(broker.id, gone)
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left)
-    return ControllerResult(None, (*changes, change))
+    return [*changes, change]
 
 
 def cordon(request: CordonDirectories, image: MetadataImage) -> ControllerResult[None] | Refused:
     broker = check_epoch(image, request.broker_id, request.broker_epoch)
     if isinstance(broker, Refused):
         return broker
-    unchanged = set(request.directories) == set(broker.cordoned_directories or ())
+    return ControllerResult(None, tuple(cordoned(broker, request.directories, image)))
+
+
+def cordoned(broker: BrokerImage, directories: tuple[UUID, ...], image: MetadataImage) -> list[MetadataRecord]:
+    unchanged = set(directories) == set(broker.cordoned_directories or ())
     if unchanged or image.metadata_version < CORDONING:
-        return ControllerResult(None)
-    change = BrokerRegistrationChangeRecord(
-        broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=request.directories
-    )
-    return ControllerResult(None, (change,))
+        return []
+    return [
+        BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=directories)
+    ]

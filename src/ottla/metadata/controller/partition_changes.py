@@ -1,118 +1,127 @@
-"""Who leads a partition when brokers come and go.
+"""What becomes of partitions when brokers and directories come and go.
 
-Without eligible leader replicas (KIP-966; a feature that is not finalised here): a partition whose last in-sync
-replica goes keeps it in the ISR and has no leader until it is back. Every change of leader, also to nobody, bumps the
-leader epoch, so over a restart of its only replica a partition's epoch grows by two.
+Every change of leader, also to nobody, bumps the leader epoch, so over a restart of its only replica a partition's
+epoch grows by two.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import partial
+from typing import Final
 from uuid import UUID
 
-from ottla.metadata.image import NO_LEADER, LeaderRecoveryState, MetadataImage, PartitionImage
+from ottla.metadata.controller.min_isr import has_elr
+from ottla.metadata.controller.partition_change import Election, PartitionChange, Rules
+from ottla.metadata.controller.settings import ControllerSettings
+from ottla.metadata.controller.soft_state import SoftState
+from ottla.metadata.controller.topic_settings import TopicSettings
+from ottla.metadata.delta import PartitionKey
+from ottla.metadata.image import (
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from ottla.metadata.records.base import MetadataRecord
-from ottla.metadata.records.partition_change_record import PartitionChangeRecord
 
-Acceptable = Callable[[int, PartitionImage], bool]  # whether a broker may lead the partition
-Found = tuple[UUID, int, PartitionImage, bool]  # topic id, partition, its image, whether an unclean leader is allowed
+NOBODY: Final = -1
 
 
-def without_broker(image: MetadataImage, gone: int, may_be_unclean: Callable[[str], bool]) -> list[MetadataRecord]:
-    """Takes a broker out of every ISR it is in, and elects others where it led."""
+class PartitionChanges:
+    """Made for one decision: the image does not change under it."""
 
-    def acceptable(broker_id: int, partition: PartitionImage) -> bool:
-        return broker_id != gone and may_lead(image, broker_id, partition)
+    def __init__(self, image: MetadataImage, settings: ControllerSettings, soft: SoftState) -> None:
+        self._image = image
+        self._index = soft.index(image)
+        self.of_topics = TopicSettings(image, settings)
+        self._has_elr = has_elr(image)
+        self._rules: dict[UUID, Rules] = {}
 
-    affected = (found for found in _partitions(image, may_be_unclean) if gone in found[2].isr)
-    return _changes(affected, acceptable, gone)
+    def without_broker(self, gone: int) -> list[MetadataRecord]:
+        """Takes a broker out of every ISR it is in, and elects others where it led."""
+        return self._changes(self._index.in_isr[gone], gone=gone)
 
+    def without_unregistered(self, gone: int) -> list[MetadataRecord]:
+        """Also out of every ELR."""
+        return self._changes((*self._index.in_isr[gone], *self._index.in_elr[gone]), gone=gone)
 
-def with_broker(image: MetadataImage, back: int, may_be_unclean: Callable[[str], bool]) -> list[MetadataRecord]:
-    """Elects leaders for partitions that have none, now that a broker is back (in the image it is still fenced)."""
+    def after_crash(self, crashed: int) -> list[MetadataRecord]:
+        """A broker begins anew and did not end well: it may lack what was not synced, so it is no longer eligible."""
+        if not self._has_elr:
+            return self.without_broker(crashed)
+        return self._changes((*self._index.in_isr[crashed], *self._index.in_elr[crashed]), crashed=crashed)
 
-    def acceptable(broker_id: int, partition: PartitionImage) -> bool:
-        return may_lead(image, broker_id, partition, back)
+    def with_broker(self, back: int) -> list[MetadataRecord]:
+        """Elects leaders for partitions that have none, now that a broker is back (in the image it is still fenced)."""
+        return self._changes(self._index.leaderless, back=back)
 
-    affected = (found for found in _partitions(image, may_be_unclean) if found[2].leader == NO_LEADER)
-    return _changes(affected, acceptable, None)
+    def without_directories(self, broker_id: int, offline: Collection[UUID]) -> list[MetadataRecord]:
+        """Takes a broker out of the ISR of every partition that it has in one of these directories."""
+        topics = self._image.topics
+        lying_there = (
+            key
+            for key in self._index.in_isr[broker_id]
+            if topics[key.topic_id].partitions[key.partition].directory_of(broker_id) in offline
+        )
+        return self._changes(lying_there, broker_id)
 
+    def change(
+        self,
+        topic: TopicImage,
+        number: int,
+        partition: PartitionImage,
+        *,
+        gone: int = NOBODY,
+        back: int = NOBODY,
+        may_be_unclean: bool = False,
+    ) -> PartitionChange:
+        """To be completed by whoever asks. `may_be_unclean`: if the topic's config allows it."""
+        rules = self._rules.get(topic.id)
+        if rules is None:
+            rules = self._rules[topic.id] = self._rules_of(topic)
+        change = PartitionChange(topic.id, number, partition, rules, partial(self._may_lead, partition, gone, back))
+        if may_be_unclean and self.of_topics.may_be_unclean(topic.name):
+            change.election = Election.UNCLEAN
+        return change
 
-def _partitions(image: MetadataImage, may_be_unclean: Callable[[str], bool]) -> Iterator[Found]:
-    for topic in image.topics.values():
-        for number, partition in topic.partitions.items():
-            yield topic.id, number, partition, may_be_unclean(topic.name)
+    def _changes(
+        self, keys: Iterable[PartitionKey], gone: int = NOBODY, back: int = NOBODY, crashed: int = NOBODY
+    ) -> list[MetadataRecord]:
+        records: list[MetadataRecord] = []
+        out = gone if crashed == NOBODY else crashed
+        for topic_id, number in keys:
+            topic = self._image.topics[topic_id]
+            partition = topic.partitions[number]
+            change = self.change(topic, number, partition, gone=out, back=back, may_be_unclean=True)
+            change.isr = tuple(broker_id for broker_id in partition.isr if broker_id != out)
+            change.crashed = crashed
+            if (record := change.record()) is not None:
+                records.append(record)
+        return records
 
+    def _rules_of(self, topic: TopicImage) -> Rules:
+        replicas = len(next(iter(topic.partitions.values())).replicas)
+        min_isr = min(self.of_topics.min_isr(topic.name), replicas)
+        return Rules(self._image.metadata_version, self._has_elr, min_isr, self.default_directory)
 
-def without_directories(
-    image: MetadataImage, broker: int, offline: Collection[UUID], may_be_unclean: Callable[[str], bool]
-) -> list[MetadataRecord]:
-    """Takes a broker out of the ISR of every partition that it has in one of these directories."""
+    def _may_lead(self, partition: PartitionImage, gone: int, back: int, broker_id: int) -> bool:
+        """Whether a broker is there for it, or comes `back` just now, with the directory that the partition lies in."""
+        broker = self._image.brokers.get(broker_id)
+        if broker is None or broker_id == gone or not (broker.active or broker_id == back):
+            return False
+        return broker_id in partition.replicas and broker.has_online(partition.directory_of(broker_id))
 
-    def acceptable(broker_id: int, partition: PartitionImage) -> bool:
-        return broker_id != broker and may_lead(image, broker_id, partition)
-
-    def is_affected(partition: PartitionImage) -> bool:
-        return broker in partition.isr and partition.directory_of(broker) in offline
-
-    affected = (found for found in _partitions(image, may_be_unclean) if is_affected(found[2]))
-    return _changes(affected, acceptable, broker)
-
-
-def _changes(affected: Iterator[Found], acceptable: Acceptable, gone: int | None) -> list[MetadataRecord]:
-    records: list[MetadataRecord] = []
-    for topic_id, number, partition, unclean in affected:
-        record = change(topic_id, number, partition, acceptable, gone, unclean)
-        if record is not None:
-            records.append(record)
-    return records
-
-
-def change(
-    topic_id: UUID,
-    number: int,
-    partition: PartitionImage,
-    acceptable: Acceptable,
-    gone: int | None,
-    unclean: bool,
-) -> PartitionChangeRecord | None:
-    """The record that takes `gone` out of the ISR and sees to a leader; None if nothing changes."""
-    target_isr = tuple(broker_id for broker_id in partition.isr if broker_id != gone)
-    leader, was_unclean = _elect(partition, target_isr, acceptable, unclean)
-    isr: tuple[int, ...] | None = None
-    recovery = -1
-    if was_unclean:
-        isr = (leader,)
-        if partition.leader_recovery_state is not LeaderRecoveryState.RECOVERING:
-            recovery = LeaderRecoveryState.RECOVERING
-    elif target_isr and target_isr != partition.isr:
-        isr = target_isr
-    if leader == partition.leader and isr is None:
-        return None
-    return PartitionChangeRecord(
-        partition_id=number,
-        topic_id=topic_id,
-        isr=isr,
-        leader=-2 if leader == partition.leader else leader,
-        leader_recovery_state=recovery,
-    )
-
-
-def _elect(partition: PartitionImage, isr: tuple[int, ...], acceptable: Acceptable, unclean: bool) -> tuple[int, bool]:
-    """The new leader, and whether it may lack acknowledged records."""
-    if partition.leader in isr and acceptable(partition.leader, partition):
-        return partition.leader, False
-    for broker_id in partition.replicas:
-        if broker_id in isr and acceptable(broker_id, partition):
-            return broker_id, False
-    if unclean:
-        for broker_id in partition.replicas:
-            if acceptable(broker_id, partition):
-                return broker_id, True
-    return NO_LEADER, False
+    def default_directory(self, broker_id: int) -> UUID:
+        return default_directory(self._image, broker_id)
 
 
-def may_lead(image: MetadataImage, broker_id: int, partition: PartitionImage, back: int | None = None) -> bool:
-    """Whether a broker is there for it, or comes `back` just now, with the directory that the partition lies in."""
+def default_directory(image: MetadataImage, broker_id: int) -> UUID:
+    """A broker with several directories chooses itself, and tells afterwards (KIP-858)."""
     broker = image.brokers.get(broker_id)
-    if broker is None or not (broker.active or broker_id == back):
-        return False
-    return broker.has_online(partition.directory_of(broker_id))
+    if broker is None:
+        return DIRECTORY_UNASSIGNED
+    if not broker.directories:
+        return DIRECTORY_MIGRATING
+    return broker.directories[0] if len(broker.directories) == 1 else DIRECTORY_UNASSIGNED

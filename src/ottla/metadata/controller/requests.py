@@ -148,10 +148,11 @@ class RegisterBroker(Request[int]):
     features: tuple[tuple[str, VersionRange], ...]
     log_dirs: tuple[UUID, ...]
     rack: str | None = None
-    has_session: bool = False
-    """Whether an earlier incarnation may still be alive, as far as heartbeats tell. Then only that one may register."""
     previous_broker_epoch: int = -1
-    """That of an incarnation which stopped cleanly; -1 if the last one did not."""
+    """Of the incarnation that ended well and left a word of it beside its logs. Any other is taken to lack records."""
+    is_remote: bool = False
+    """It came over the network: while an earlier incarnation has a session, only that one may register. From within the
+    controller's own process there can be no earlier one alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,19 @@ class BeginControlledShutdown(Request[None]):
 
     broker_id: int
     broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceLeaders(Request[bool]):
+    """Leaderships go back to preferred replicas, as many as a round may move; the reply is whether there may be more.
+
+    From the controller to itself, like the next.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class ElectUncleanLeaders(Request[bool]):
+    """Where nobody leads and the topic would rather lose records; the reply is whether there may be more."""
 
 
 class HeartbeatReply(NamedTuple):

@@ -33,10 +33,6 @@ class SimConnection(Connection):
         super().connection_made(transport)
         self.life = transport.get_extra_info("life")
 
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
 
 class KnownTopic(NamedTuple):
     name: str

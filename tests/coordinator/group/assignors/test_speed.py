@@ -16,7 +16,7 @@ TOPICS = [topic(chr(number)) for number in range(100)]
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-@pytest.mark.parametrize(("mixed", "within_s"), [(False, 0.5), (True, 1.0)])
+@pytest.mark.parametrize(("mixed", "within_s"), [(False, 2.0), (True, 4.0)])
 def test_large_groups(name: str, mixed: bool, within_s: float) -> None:
     topics = [frozenset(TOPICS[number % 2 if mixed else 0 :]) for number in range(MEMBERS)]
     members = {f"m{number:04}": MemberSpec(topics[number]) for number in range(MEMBERS)}

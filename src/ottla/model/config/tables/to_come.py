@@ -16,16 +16,12 @@ TO_COME: Final[dict[str, tuple[str, ...]]] = {
         "log.cleaner.", "delete.retention.ms", "min.compaction.lag.ms", "min.cleanable.dirty.ratio",
     ),
     "several nodes": (
-        "controller.quorum.", "controller.socket.timeout.ms", "controlled.shutdown.enable",
-        "metadata.max.idle.interval.ms", "initial.broker.registration.timeout.ms", "broker.heartbeat.interval.ms",
+        "controller.quorum.append.linger.ms", "controller.socket.timeout.ms", "controlled.shutdown.enable",
+        "metadata.max.idle.interval.ms", "broker.heartbeat.interval.ms",
         "broker.session.timeout.ms", "unclean.leader.election.interval.ms", "auto.leader.rebalance.enable",
         "leader.imbalance.check.interval.seconds", "replica.", "num.replica.fetchers",
         "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
         "log.dir.failure.timeout.ms", "leader.replication.throttled.", "follower.replication.throttled.",
-    ),
-    "snapshots of the metadata log": (
-        "metadata.max.retention.bytes", "metadata.max.retention.ms", "metadata.log.max.record.bytes.between.snapshots",
-        "metadata.log.max.snapshot.interval.ms", "internal.metadata.delete.delay.millis",
     ),
     "the controller's log of slow work": ("controller.performance.",),
     "quotas": (

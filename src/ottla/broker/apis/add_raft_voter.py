@@ -1,0 +1,13 @@
+"""AddRaftVoter (key 80): a controller that has the whole log becomes a voter (KIP-853).
+
+Versions: 1 can be answered before the change is committed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.broker.controller_apis.raft_api import raft_api
+from ottla.security.authorizer import Operation
+
+API: Final = raft_api(80, "AddRaftVoter", 0, 1, Operation.ALTER, forwards=True)

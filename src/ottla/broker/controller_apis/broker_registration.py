@@ -1,0 +1,43 @@
+"""BrokerRegistration (key 62): a broker is here, or here again; it gets an epoch (KIP-631).
+
+Versions: 1 says whether the broker migrates from ZooKeeper (none does), 2 names its log dirs (KIP-858), 3 the epoch
+that it had when it last stopped cleanly (KIP-966), 4 may offer features from level 0 on.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from ottla.broker.context import Api, Context
+from ottla.broker.controller_apis.broker_calls import ask_controller, endpoints, features
+from ottla.metadata.controller.requests import RegisterBroker
+from ottla.metadata.controller.result import ApiError
+from ottla.model.errors import ErrorCode
+
+
+async def handle(context: Context, request: Any) -> Any:
+    if getattr(request, "is_migrating_zk_broker", False):
+        return _answer(context, ErrorCode.broker_id_not_registered)
+    registration = RegisterBroker(
+        request.broker_id,
+        request.cluster_id,
+        request.incarnation_id,
+        endpoints(request.listeners),
+        features(request.features),
+        tuple(getattr(request, "log_dirs", ())),
+        request.rack,
+        previous_broker_epoch=getattr(request, "previous_broker_epoch", -1),
+        is_remote=True,
+    )
+    outcome = await ask_controller(context, registration)
+    if isinstance(outcome, ApiError):
+        return _answer(context, outcome.code)
+    return _answer(context, ErrorCode.none, outcome)
+
+
+def _answer(context: Context, code: ErrorCode, epoch: int = -1) -> Any:
+    return context.respond(throttle_time=timedelta(0), error_code=code, broker_epoch=epoch)
+
+
+API: Final = Api(62, "BrokerRegistration", oldest=0, newest=4, handle=handle)

@@ -1,0 +1,12 @@
+"""EndQuorumEpoch (key 54): a leader of the quorum steps down and says who should stand first (KIP-595).
+
+Versions: 1 names directories and says where it listens (KIP-853).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.broker.controller_apis.raft_api import raft_api
+
+API: Final = raft_api(54, "EndQuorumEpoch", 0, 1)

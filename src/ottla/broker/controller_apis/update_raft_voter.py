@@ -1,0 +1,9 @@
+"""UpdateRaftVoter (key 82): a voter tells the leader where it listens and what it supports (KIP-853)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.broker.controller_apis.raft_api import raft_api
+
+API: Final = raft_api(82, "UpdateRaftVoter", 0, 0)

@@ -1,0 +1,12 @@
+"""Vote (key 52): a controller asks another for its vote (KIP-595).
+
+Versions: 1 names directories (KIP-853), 2 adds pre-votes (KIP-996).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.broker.controller_apis.raft_api import raft_api
+
+API: Final = raft_api(52, "Vote", 0, 2)

@@ -1,0 +1,110 @@
+"""Replication throttles (KIP-73): how fast a follower may catch up, and how fast a leader may feed such followers.
+
+Rates are those of brokers, {leader,follower}.replication.throttled.rate; which replicas they hold for is said by
+topics, {leader,follower}.replication.throttled.replicas: `*`, or `partition:broker,...`. Who is in sync is never held
+back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ottla.broker.dynamic_config import DynamicConfig
+from ottla.env.ports import Env
+from ottla.metadata.image import MetadataImage
+from ottla.model.names import TopicPartition
+from ottla.replica.partition import Partition
+
+_UNLIMITED: Final = 0x7FFFFFFFFFFFFFFF
+_SAMPLES, _SAMPLE_S = 11, 1.0  # replication.quota.window.num and .size.seconds
+
+
+class Rate:
+    """Bytes a second over the last samples, the current one included, as Kafka measures it."""
+
+    def __init__(self) -> None:
+        self._samples: dict[int, int] = {}
+
+    def count(self, now: float, size: int) -> None:
+        number = int(now / _SAMPLE_S)
+        if number not in self._samples:
+            for old in [each for each in self._samples if each <= number - _SAMPLES]:
+                del self._samples[old]
+        self._samples[number] = self._samples.get(number, 0) + size
+
+    def value(self, now: float) -> float:
+        number = int(now / _SAMPLE_S)
+        counted = sum(size for each, size in self._samples.items() if each > number - _SAMPLES)
+        elapsed = now - (number - _SAMPLES + 1) * _SAMPLE_S
+        return counted / max(elapsed, _SAMPLE_S)
+
+
+class ReplicationQuota:
+    """`side` is leader or follower."""
+
+    def __init__(self, env: Env, config: DynamicConfig, image: Callable[[], MetadataImage], side: str) -> None:
+        self._env = env
+        self._config = config
+        self._image = image
+        self._rate_name = f"{side}.replication.throttled.rate"
+        self._replicas_name = f"{side}.replication.throttled.replicas"
+        self._rate = Rate()
+        self._parsed: dict[str, tuple[str, frozenset[str] | None]] = {}
+
+    @property
+    def limit(self) -> int:
+        return self._config.current.get_int(self._rate_name)
+
+    def is_throttled(self, key: TopicPartition, broker_id: int) -> bool:
+        """Whether the topic names this replica."""
+        value = self._image().topic_config(key.topic).get(self._replicas_name, "")
+        if not value:
+            return False
+        known = self._parsed.get(key.topic)
+        if known is None or known[0] != value:
+            every = value.strip() == "*"
+            known = (value, None if every else frozenset(part.strip() for part in value.split(",")))
+            self._parsed[key.topic] = known
+        return known[1] is None or f"{key.partition}:{broker_id}" in known[1]
+
+    def is_exceeded(self) -> bool:
+        limit = self.limit
+        return limit < _UNLIMITED and self._rate.value(self._env.clock.elapsed()) > limit
+
+    def record(self, size: int) -> None:
+        self._rate.count(self._env.clock.elapsed(), size)
+
+
+class FollowerQuota:
+    """What a fetcher asks before it fetches, and tells afterwards."""
+
+    def __init__(self, env: Env, config: DynamicConfig, image: Callable[[], MetadataImage]) -> None:
+        self._quota = ReplicationQuota(env, config, image, "follower")
+        self._node_id = config.current.node_id
+
+    def holds_back(self, partition: Partition) -> bool:
+        quota = self._quota
+        return quota.limit < _UNLIMITED and quota.is_throttled(partition.key, self._node_id) and quota.is_exceeded()
+
+    def count(self, partition: Partition, size: int) -> None:
+        if self._quota.limit < _UNLIMITED and self._quota.is_throttled(partition.key, self._node_id):
+            self._quota.record(size)
+
+
+class LeaderQuota:
+    """What a leader asks before it gives records to a follower."""
+
+    def __init__(self, env: Env, config: DynamicConfig, image: Callable[[], MetadataImage]) -> None:
+        self._quota = ReplicationQuota(env, config, image, "leader")
+
+    def holds_back(self, partition: Partition, replica: int) -> bool:
+        """Whether this is a follower that is not in sync, named by the topic, and the rate is exceeded."""
+        quota, leading = self._quota, partition.leading
+        if quota.limit == _UNLIMITED or leading is None or replica in leading.isr.committed:
+            return False
+        return quota.is_throttled(partition.key, replica) and quota.is_exceeded()
+
+    def count(self, partition: Partition, replica: int, size: int) -> None:
+        if self._quota.limit < _UNLIMITED and self._quota.is_throttled(partition.key, replica):
+            self._quota.record(size)

@@ -1,0 +1,20 @@
+"""`ottla cluster`: each command is a module here, imported when it is used."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from ottla.cli.groups import LazyGroup
+
+COMMANDS: Final = {
+    "status": ("ottla.cli.cluster.status", "Say whether a cluster is well, and what is wrong with it."),
+    "nodes": ("ottla.cli.cluster.nodes", "List the nodes: where they are, what they do, what they hold."),
+    "quorum": ("ottla.cli.cluster.quorum", "Show who leads the metadata quorum, and how far its members are."),
+}
+
+
+@click.command(cls=LazyGroup, commands=COMMANDS)
+def command() -> None:
+    """Look at a cluster as a whole: its state, its nodes, its metadata quorum."""

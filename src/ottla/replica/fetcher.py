@@ -1,0 +1,427 @@
+"""Follows one leader: fetches all partitions that were given to it, over one connection, and appends what comes.
+
+One request is under way at a time, which the leader holds until it has something to say. Requests are those of an
+incremental session (KIP-227): they name only partitions of which something has changed here, so that a thousand that
+rest cost nothing. When partitions come or go while a request waits, the next one is sent behind it, and a leader of our
+kind answers the first at once.
+
+A partition rests for replica.fetch.backoff.ms after an error, and is not fetched while its log is being cut. One that
+has failed for good is left alone until the metadata gives it a new epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+
+from ottla.env.ports import Env
+from ottla.env.tasks import Tasks
+from ottla.log.fetched_batches import CorruptFetch, UnexpectedOffset
+from ottla.model.errors import ErrorCode, KafkaError, OttlaError
+from ottla.replica.fetch_wire import (
+    API_KEY,
+    VERSION,
+    AnswerRow,
+    Key,
+    Limits,
+    Wish,
+    read_head,
+    read_rows,
+    request,
+)
+from ottla.replica.following import FromLeader, StartsEarlier, cut_for, take
+from ottla.replica.partition import Partition
+from ottla.wire.client import Connection
+from ottla.wire.varint import Malformed
+
+_log = logging.getLogger("ottla.replica")
+
+_NO_SESSION: Final = (0, 0)
+_MAX_EPOCH: Final = 0x7FFFFFFF
+_PIPELINED: Final = 2
+_NOT_ASKED: Final = 1 << 62
+# The leader has forgotten the session, or understands something else by it: all is told anew.
+_SESSION_ERRORS: Final = frozenset(
+    {
+        ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_session_epoch,
+        ErrorCode.fetch_session_topic_id_error, ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id,
+    }
+)  # fmt: skip
+
+
+class FetchSettings(NamedTuple):
+    max_bytes: int  # of one partition
+    limits: Limits
+    backoff_s: float
+    timeout_s: float
+
+
+class Quota(Protocol):
+    """follower.replication.throttled.rate"""
+
+    def holds_back(self, partition: Partition) -> bool: ...
+    def count(self, partition: Partition, size: int) -> None: ...
+
+
+class Leader(Protocol):
+    """The way to a leader."""
+
+    broker_id: int
+
+    async def connection(self) -> Connection: ...
+    async def list_offset(self, partition: Partition, leader_epoch: int, *, earliest: bool) -> int:
+        """KafkaError with the leader's code; OttlaError if it cannot be asked."""
+
+    async def close(self) -> None: ...
+
+
+class Condition(Enum):
+    FETCHING = "fetching"
+    RESTING = "resting after an error"
+    CUTTING = "its log is being cut"
+    FAILED = "left alone until the metadata changes"
+
+
+class Fetching:
+    """One partition, in one leader epoch."""
+
+    __slots__ = ("asked_in", "condition", "epoch", "is_told", "lag", "partition")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.epoch = partition.leader_epoch
+        self.condition = Condition.FETCHING
+        self.is_told = False  # whether the leader's session has it
+        self.asked_in = _NOT_ASKED  # the first request whose answer is for where the log ends now
+        self.lag: int | None = None  # behind the leader's high watermark; None until the first answer
+
+    def wish(self, max_bytes: int) -> Wish:
+        log = self.partition.log
+        return Wish(self.epoch, log.end_offset, log.epochs.latest, log.start_offset, max_bytes)
+
+
+class _Sent(NamedTuple):
+    number: int
+    answer: asyncio.Future[memoryview]
+    deadline: float
+
+
+class Fetcher:
+    def __init__(
+        self,
+        env: Env,
+        node_id: int,
+        leader: Leader,
+        settings: Callable[[], FetchSettings],
+        broker_epoch: Callable[[], int],
+        quota: Quota,
+    ) -> None:
+        self.leader = leader
+        self.partitions: dict[Key, Fetching] = {}
+        self.bytes_fetched = 0
+        self.requests = 0
+        self._env = env
+        self._node_id = node_id
+        self._settings = settings
+        self._broker_epoch = broker_epoch
+        self._quota = quota
+        self._tasks = Tasks(lambda error: _log.error("following broker %d: %s", leader.broker_id, error))
+        self._connection: Connection | None = None
+        self._is_connecting = self._is_stopped = False
+        self._session = _NO_SESSION
+        self._news: dict[Key, None] = {}  # to be told with the next request
+        self._forgotten: dict[Key, None] = {}
+        self._under_way: deque[_Sent] = deque()
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._is_due = False
+
+    # -- what is followed
+
+    def follow(self, partition: Partition) -> None:
+        """From its epoch on. One that is followed already in this epoch goes on as it is."""
+        key: Key = (partition.topic_id, partition.key.partition)
+        before = self.partitions.get(key)
+        if before is not None and before.epoch == partition.leader_epoch and before.partition is partition:
+            return
+        following = self.partitions[key] = Fetching(partition)
+        following.is_told = before is not None and before.is_told
+        self._has_news(key)
+
+    def leave(self, key: Key) -> None:
+        following = self.partitions.pop(key, None)
+        if following is not None:
+            self._hold(key, following)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.partitions
+
+    async def stop(self) -> None:
+        self._is_stopped = True
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        await self._tasks.stop()
+        await self.leader.close()
+
+    # -- asking
+
+    def _has_news(self, key: Key) -> None:
+        self._news[key] = None
+        if not self._is_due:  # once for all that come in this turn
+            self._is_due = True
+            self._env.loop.call_soon(self._go_on)
+
+    def _hold(self, key: Key, following: Fetching) -> None:
+        """It is not to be fetched now."""
+        self._news.pop(key, None)
+        if following.is_told:
+            following.is_told = False
+            following.asked_in = _NOT_ASKED
+            self._forgotten[key] = None
+
+    def _go_on(self) -> None:
+        self._is_due = False
+        if self._is_stopped:
+            return
+        if self._connection is None:
+            if self.partitions and not self._is_connecting:
+                self._is_connecting = True
+                self._tasks.start(self._connect(), f"connect to leader {self.leader.broker_id}")
+            return
+        has_news = bool(self._news or self._forgotten)
+        has_room = not self._under_way or (has_news and self._session[0] != 0 and len(self._under_way) < _PIPELINED)
+        if has_room and (has_news or any(each.is_told for each in self.partitions.values())):
+            self._ask(self._connection)
+
+    async def _connect(self) -> None:
+        try:
+            self._connection = await self.leader.connection()
+            self._is_connecting = False
+        except OttlaError as error:
+            _log.debug("broker %d cannot be followed now: %s", self.leader.broker_id, error)
+            await asyncio.sleep(self._settings().backoff_s)
+            self._is_connecting = False
+        self._go_on()
+
+    def _ask(self, connection: Connection) -> None:
+        settings = self._settings()
+        news: list[tuple[Key, Wish]] = []
+        held = []
+        if self._session == _NO_SESSION:  # all there is
+            self._forgotten.clear()
+            self._news = dict.fromkeys(
+                key for key, each in self.partitions.items() if each.condition is Condition.FETCHING
+            )
+        for key in self._news:
+            following = self.partitions[key]
+            if following.condition is not Condition.FETCHING:
+                continue
+            partition = following.partition
+            if partition.is_being_cut or (following.lag and self._quota.holds_back(partition)):
+                held.append(key)
+                continue
+            following.is_told = True
+            following.asked_in = self.requests
+            self._forgotten.pop(key, None)
+            news.append((key, following.wish(settings.max_bytes)))
+        for key in held:
+            self._rest(key, self.partitions[key])
+        self._news.clear()
+        forgotten, self._forgotten = self._forgotten, {}
+        if self._session == _NO_SESSION and not news:
+            return
+        body = request(self._node_id, self._broker_epoch(), settings.limits, self._session, news, forgotten)
+        try:
+            answer = connection.send_now(API_KEY, VERSION, (body,))
+        except OttlaError as error:
+            self._lost(error)
+            return
+        session_id, epoch = self._session
+        self._session = (session_id, 1 if epoch == _MAX_EPOCH else epoch + 1)
+        self.requests += 1
+        self._under_way.append(_Sent(self.requests - 1, answer, self._env.loop.time() + settings.timeout_s))
+        if self._watchdog is None:
+            self._watchdog = self._env.loop.call_later(settings.timeout_s, self._watch)
+        answer.add_done_callback(self._answered)
+
+    def _watch(self) -> None:
+        self._watchdog = None
+        if self._is_stopped or not self._under_way:
+            return
+        left = self._under_way[0].deadline - self._env.loop.time()
+        if left > 0:
+            self._watchdog = self._env.loop.call_later(left, self._watch)
+        elif self._connection is not None:
+            self._connection.abort()  # answers come in order: behind one that does not come all others wait
+
+    # -- taking
+
+    def _answered(self, answer: asyncio.Future[memoryview]) -> None:
+        error = None if answer.cancelled() else answer.exception()
+        if not self._under_way or self._under_way[0].answer is not answer:
+            return  # of a connection that was given up
+        number = self._under_way.popleft().number
+        if self._is_stopped or answer.cancelled():
+            return
+        if error is not None:
+            self._lost(error)
+            return
+        try:
+            self._take(answer.result(), number)
+        except Malformed as malformed:
+            self._lost(malformed)
+            return
+        self._go_on()
+
+    def _lost(self, error: BaseException) -> None:
+        """The connection has ended or is of no use. Others elsewhere find out why; here it is tried again."""
+        if self._is_stopped:
+            return
+        _log.info("lost the leader %d, going on in a moment: %s", self.leader.broker_id, error)
+        if self._connection is not None:
+            self._connection.abort()
+        self._connection = None
+        self._under_way.clear()
+        self._begin_anew()
+        self._is_connecting = True
+        self._tasks.start(self._reconnect(), f"reconnect to leader {self.leader.broker_id}")
+
+    async def _reconnect(self) -> None:
+        await asyncio.sleep(self._settings().backoff_s)
+        self._is_connecting = False
+        self._go_on()
+
+    def _begin_anew(self) -> None:
+        self._session = _NO_SESSION
+        for following in self.partitions.values():
+            following.is_told = False
+
+    def _take(self, body: memoryview, number: int) -> None:
+        head = read_head(body)
+        if head.code:
+            code = ErrorCode(head.code)
+            if code not in _SESSION_ERRORS:
+                raise Malformed(f"the leader answered {code.name}")
+            _log.debug("the session with leader %d ends: %s", self.leader.broker_id, code.name)
+            self._begin_anew()
+            return
+        if not head.session_id:
+            self._session = _NO_SESSION
+        elif head.session_id != self._session[0]:
+            self._session = (head.session_id, 1)
+        now_ms = self._env.clock.now_ms()
+        for row in read_rows(body):
+            following = self.partitions.get(row.key)
+            if following is not None and following.is_told and number >= following.asked_in:
+                self._take_row(row, following, now_ms)
+        if head.throttle_ms:
+            _log.debug("the leader %d throttles for %d ms", self.leader.broker_id, head.throttle_ms)
+
+    def _take_row(self, row: AnswerRow, following: Fetching, now_ms: int) -> None:
+        if row.code:
+            self._failed(row, following, ErrorCode(row.code))
+            return
+        if row.diverging is not None:
+            self._cut(row.key, following, cut_for(following.partition.log, row.diverging))
+            return
+        partition = following.partition
+        log = partition.log
+        start_offset = log.start_offset
+        fetched = FromLeader(row.high_watermark, row.start_offset, row.records)
+        try:
+            size = take(partition, fetched, now_ms)
+        except StartsEarlier as early:
+            kept = fetched._replace(records=bytes(row.records))
+            self._cut(row.key, following, early.base_offset, fully=True, then=kept)
+            return
+        except CorruptFetch as error:
+            _log.error("%s of leader %d: %s", partition.key, self.leader.broker_id, error)
+            self._rest(row.key, following)
+            return
+        except (UnexpectedOffset, OSError) as error:
+            _log.error("%s does not follow any more: %s", partition.key, error)
+            self._give_up(row.key, following)
+            return
+        is_first = following.lag is None
+        following.lag = max(row.high_watermark - log.end_offset, 0)
+        if size:
+            self.bytes_fetched += size
+            self._quota.count(partition, size)
+        if size or is_first or log.start_offset != start_offset:
+            following.asked_in = _NOT_ASKED
+            self._news[row.key] = None
+
+    def _failed(self, row: AnswerRow, following: Fetching, code: ErrorCode) -> None:
+        partition = following.partition
+        if code is ErrorCode.offset_out_of_range:
+            self._hold(row.key, following)
+            following.condition = Condition.CUTTING
+            self._tasks.start(self._find_place(row.key, following), f"find a place for {partition.key}")
+        elif code is ErrorCode.fenced_leader_epoch:
+            _log.info("%s: the leader is ahead of epoch %d, waiting for the metadata", partition.key, following.epoch)
+            self._give_up(row.key, following)
+        else:
+            _log.debug("%s: leader %d answered %s", partition.key, self.leader.broker_id, code.name)
+            self._rest(row.key, following)
+
+    def _rest(self, key: Key, following: Fetching) -> None:
+        if self.partitions.get(key) is not following:
+            return
+        self._hold(key, following)
+        following.condition = Condition.RESTING
+        self._env.loop.call_later(self._settings().backoff_s, self._rested, key, following)
+
+    def _rested(self, key: Key, following: Fetching) -> None:
+        if self.partitions.get(key) is following and not self._is_stopped:
+            following.condition = Condition.FETCHING
+            self._has_news(key)
+
+    def _give_up(self, key: Key, following: Fetching) -> None:
+        if self.partitions.get(key) is following:
+            self._hold(key, following)
+            following.condition = Condition.FAILED
+
+    # -- cutting
+
+    def _cut(
+        self, key: Key, following: Fetching, offset: int, *, fully: bool = False, then: FromLeader | None = None
+    ) -> None:
+        self._hold(key, following)
+        following.condition = Condition.CUTTING
+        self._tasks.start(self._cut_and_go_on(key, following, offset, fully, then), f"cut {following.partition.key}")
+
+    async def _cut_and_go_on(
+        self, key: Key, following: Fetching, offset: int, fully: bool, then: FromLeader | None = None
+    ) -> None:
+        partition = following.partition
+        if not await partition.cut(offset, following.epoch, fully=fully):
+            self._give_up(key, following)
+            return
+        if then is not None and partition.leader_epoch == following.epoch:
+            take(partition, then, self._env.clock.now_ms())
+        self._rested(key, following)
+
+    async def _find_place(self, key: Key, following: Fetching) -> None:
+        """Our log ends outside of the leader's. What both can have is found out from its first and last offsets."""
+        partition, epoch = following.partition, following.epoch
+        try:
+            last = await self.leader.list_offset(partition, epoch, earliest=False)
+            ends_at = partition.log.end_offset
+            if last < ends_at:
+                _log.warning("%s ends at %d, its leader at %d: cut", partition.key, ends_at, last)
+                await self._cut_and_go_on(key, following, last, fully=False)
+                return
+            first = await self.leader.list_offset(partition, epoch, earliest=True)
+        except (OttlaError, KafkaError) as error:
+            _log.info("%s: where leader %d begins is not known: %s", partition.key, self.leader.broker_id, error)
+            self._rest(key, following)
+            return
+        if first > partition.log.end_offset:
+            _log.warning("%s ends at %d, its leader begins at %d: started anew", partition.key, ends_at, first)
+            await self._cut_and_go_on(key, following, first, fully=True)
+        else:
+            self._rested(key, following)

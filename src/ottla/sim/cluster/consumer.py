@@ -1,0 +1,154 @@
+"""A consumer by assignment that follows the leaders, reads everything, and looks closely at what it gets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from ottla.model.errors import ErrorCode
+from ottla.record.batch import computed_crc
+from ottla.record.reader import iterate_batches, read_records
+from ottla.record.records import CorruptBatch
+from ottla.sim.cluster.client import ClusterClient, Leader
+from ottla.sim.cluster.oracle import NOBODY
+from ottla.sim.log_files import PartitionId
+from ottla.sim.workload.client import FETCH, LIST_OFFSETS, KnownTopic, NoAnswer
+
+VERSION: Final = 13
+_LIST_OFFSETS_VERSION: Final = 7
+_EARLIEST: Final = -2
+
+
+@dataclass(slots=True)
+class Place:
+    """Where this consumer is in one partition."""
+
+    topic: str
+    id: PartitionId
+    position: int = 0
+    since: float = 0.0
+    """When the position was last known to be in the log."""
+    high_watermark: tuple[Leader, int] = (Leader(), -1)
+
+
+class Consumer:
+    def __init__(self, client: ClusterClient, *, max_wait_s: float, max_bytes: int) -> None:
+        self._client = client
+        self._max_wait = timedelta(seconds=max_wait_s)
+        self._max_bytes = max_bytes
+        self.places: dict[PartitionId, Place] = {}
+
+    def assign(self, topics: Iterable[KnownTopic]) -> None:
+        for topic in topics:
+            for number in range(topic.partitions):
+                key = PartitionId(topic.id, number)
+                self.places[key] = Place(topic.name, key, since=self._client.oracle.now())
+
+    async def run(self) -> None:
+        while not self._client.stopping:
+            await self.poll()
+
+    async def poll(self) -> None:
+        """One request to each leader."""
+        client = self._client
+        by_leader = client.by_leader(list(self.places))
+        fetches = [self._fetch(leader, keys) for leader, keys in by_leader.items() if leader != NOBODY]
+        good = await asyncio.gather(*fetches)
+        if NOBODY in by_leader or not all(good):
+            await client.pause(0.02, 0.2)
+            await client.refresh()
+
+    async def _fetch(self, leader: int, keys: Sequence[PartitionId]) -> bool:
+        oracle, since = self._client.oracle, self._client.oracle.now()
+        believed = {key: self._client.leaders[key] for key in keys}
+        try:
+            answer = await self._client.ask(leader, FETCH, VERSION, self._request(believed))
+        except NoAnswer:
+            return False
+        good = answer.error_code is ErrorCode.none
+        for topic in answer.responses:
+            for row in topic.partitions:
+                place = self.places[PartitionId(topic.topic_id, row.partition_index)]
+                if row.error_code is ErrorCode.none:
+                    self._take(place, row, believed[place.id], since)
+                elif row.error_code is ErrorCode.offset_out_of_range:
+                    await self._find_place_again(place, leader)
+                else:
+                    oracle.counts[f"fetch: {row.error_code.name}"] += 1
+                    good = False
+        return good
+
+    def _request(self, believed: dict[PartitionId, Leader]) -> dict[str, Any]:
+        topics: dict[object, dict[str, Any]] = {}
+        for key, leader in believed.items():
+            row = {
+                "partition": key.partition,
+                "current_leader_epoch": leader.epoch,
+                "fetch_offset": self.places[key].position,
+                "last_fetched_epoch": -1,
+                "log_start_offset": -1,
+                "partition_max_bytes": self._max_bytes,
+            }
+            topics.setdefault(key.topic_id, {"topic_id": key.topic_id, "partitions": []})["partitions"].append(row)
+        return {
+            "replica_id": -1,
+            "max_wait": self._max_wait,
+            "min_bytes": 1,
+            "max_bytes": self._max_bytes * 3,
+            "isolation_level": 0,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": list(topics.values()),
+            "forgotten_topics_data": [],
+        }
+
+    def _take(self, place: Place, row: Any, leader: Leader, since: float) -> None:
+        oracle, name = self._client.oracle, f"{self._client.name}, {self._client.oracle.name(place.id)}"
+        before, mark = place.high_watermark
+        if before == leader and row.high_watermark < mark and not oracle.is_excused(place.id, place.since):
+            oracle.complain(f"{name}: the high watermark went from {mark} to {row.high_watermark} in {leader}")
+        place.high_watermark = (leader, row.high_watermark)
+        place.since = since
+        if row.records:
+            try:
+                self._read(place, row, name, since)
+            except CorruptBatch as error:
+                oracle.complain(f"{name}: {error}")
+
+    def _read(self, place: Place, row: Any, name: str, since: float) -> None:
+        oracle = self._client.oracle
+        for header, batch in iterate_batches(row.records):
+            if header.crc != computed_crc(batch):
+                raise CorruptBatch(f"the checksum of the batch at {header.base_offset} is wrong")
+            for record in read_records(batch):
+                if record.offset < place.position:
+                    continue
+                if record.offset > place.position or record.offset >= row.high_watermark:
+                    oracle.complain(f"{name}: got {record.offset} at {place.position}, below {row.high_watermark}")
+                oracle.commits(place.id, record.offset, (record.value or b"",), self._client.name, since)
+                place.position = record.offset + 1
+                oracle.counts["records read"] += 1
+
+    async def _find_place_again(self, place: Place, leader: int) -> None:
+        """Only after all in sync have lost the end of a log a position may lie beyond it."""
+        oracle = self._client.oracle
+        oracle.counts["positions out of range"] += 1
+        if not oracle.is_excused(place.id, place.since):
+            oracle.complain(
+                f"{self._client.name}, {oracle.name(place.id)}: {place.position}, which was in the log at "
+                f"{place.since:.3f} s, is out of range at node {leader}"
+            )
+        row = {"partition_index": place.id.partition, "current_leader_epoch": -1, "timestamp": _EARLIEST}
+        topics = [{"name": place.topic, "partitions": [row]}]
+        request = {"replica_id": -1, "isolation_level": 0, "topics": topics}
+        try:
+            answer = await self._client.ask(leader, LIST_OFFSETS, _LIST_OFFSETS_VERSION, request)
+        except NoAnswer:
+            return
+        found = answer.topics[0].partitions[0]
+        if found.error_code is ErrorCode.none:
+            place.position = int(found.offset)
+            place.since = oracle.now()

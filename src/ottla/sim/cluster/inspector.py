@@ -1,0 +1,74 @@
+"""Looks into the nodes of a running cluster again and again, and tells the oracle what it sees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ottla.broker.node import Node
+from ottla.replica.partition import Partition
+from ottla.sim.cluster.member import Member
+from ottla.sim.cluster.oracle import Oracle, PartitionStory
+from ottla.sim.log_files import LogCursor, PartitionId
+
+_EVERY_S = 0.2
+
+
+class Inspector:
+    def __init__(self, members: Sequence[Member], oracle: Oracle) -> None:
+        self._members = members
+        self._oracle = oracle
+        self._seen: dict[tuple[int, int, PartitionId], tuple[int, LogCursor]] = {}
+        """By node, life and partition: up to where its committed records were looked at."""
+
+    async def watch(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            self.look()
+
+    def look(self) -> None:
+        for member in self._members:
+            if member.node is not None and not member.is_starting:
+                self._look_at(member, member.node)
+
+    def _look_at(self, member: Member, node: Node) -> None:
+        if member.is_controller and node.raft.is_leader:
+            self._oracle.leads_quorum(node.raft.epoch, member.id)
+        if not member.is_broker:
+            return
+        for key, story in self._oracle.partitions.items():
+            partition = node.replicas.by_id.get(key)
+            if partition is not None:
+                self._look_at_partition(member, partition, story)
+
+    def _look_at_partition(self, member: Member, partition: Partition, story: PartitionStory) -> None:
+        oracle, high_watermark = self._oracle, partition.high_watermark
+        end = partition.log.end_offset
+        role = "leads" if partition.is_leader else "follows"
+        if high_watermark > end:
+            oracle.complain(f"node {member.id} {role} {story.name} with a high watermark of {high_watermark} of {end}")
+        if partition.is_leader:
+            oracle.leads(story.id, partition.leader_epoch, member.id, member.life, high_watermark)
+            if partition.leader_epoch == story.leader_epoch:
+                self._look_at_isr(partition, story)
+        place = member.id, member.life, story.id
+        seen, cursor = self._seen.get(place, (0, None))
+        if cursor is None:
+            cursor = LogCursor(partition.log.folder)
+        if high_watermark > seen:
+            who = f"node {member.id}, which {role} in epoch {partition.leader_epoch},"
+            for batch in cursor.read(member.disk, seen, high_watermark):
+                values = [record.value for record in batch.records]
+                oracle.commits(story.id, batch.base_offset, values, who)
+            self._seen[place] = high_watermark, cursor
+
+    def _look_at_isr(self, leader: Partition, story: PartitionStory) -> None:
+        """Whoever is in sync has all that is committed."""
+        for member in self._members:
+            if member.id in story.isr and member.id not in story.ends and member.node is not None:
+                replica = member.node.replicas.by_id.get(story.id) if not member.is_starting else None
+                if replica is not None and replica.log.end_offset < leader.high_watermark:
+                    self._oracle.complain(
+                        f"node {member.id} is in the ISR of {story.name} with {replica.log.end_offset} of "
+                        f"{leader.high_watermark} committed"
+                    )

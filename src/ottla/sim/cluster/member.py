@@ -1,0 +1,89 @@
+"""A node of a simulated cluster: formatted like the others, with what it loses and publishes told to the oracle."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from ottla.broker.node import Node
+from ottla.env.ports import Env
+from ottla.metadata import bootstrap, meta_properties
+from ottla.metadata.controller.features import LATEST_METADATA_VERSION, bootstrap_records
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.model.config import broker_config
+from ottla.sim.cluster.oracle import Oracle
+from ottla.sim.disk import SimDisk
+from ottla.sim.log_files import PartitionId, partition_folders, read_folder
+from ottla.sim.running import RunningNode
+from ottla.sim.world import World
+
+PORT = 9092
+CONTROLLER_PORT = 9093
+LOG_DIR = "/data"
+CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
+
+
+class Member(RunningNode):
+    def __init__(self, world: World, oracle: Oracle, settings: Mapping[str, str]) -> None:
+        config = broker_config(dict(settings))
+        super().__init__(world, oracle, config, host_name(config.node_id))
+        self.id = config.node_id
+        self.is_broker = "broker" in settings["process.roles"]
+        self.is_controller = "controller" in settings["process.roles"]
+        self.is_starting = True
+        self._oracle = oracle
+        self._subscribing: asyncio.Future[None] | None = None
+        self._ends: dict[PartitionId, int] = {}
+        self.host.after_end.append(self._after_end)
+
+    @property
+    def is_active_controller(self) -> bool:
+        return self.node is not None and self.is_controller and self.node.is_active_controller
+
+    def _format(self, env: Env) -> None:
+        self.is_starting = True
+        disk, folder, now_ms = env.disk, self.config.metadata_log_dir, env.clock.now_ms()
+        if meta_properties.load(disk, folder) is None:
+            disk.make_dirs(folder)
+            bootstrap.store(disk, folder, bootstrap_records(), LATEST_METADATA_VERSION, now_ms)
+            meta = meta_properties.MetaProperties(CLUSTER_ID, self.id, meta_properties.random_uuid(env.random))
+            meta_properties.store(disk, folder, meta, now_ms)
+
+    def _opened(self, node: Node) -> None:
+        if self.is_starting:
+            self.is_starting = False
+            node.raft.on_snapshot.append(self._loaded_snapshot)
+            self._subscribing = asyncio.ensure_future(node.feed.subscribe(self._published))
+
+    def _loaded_snapshot(self, *_: object) -> None:
+        self._oracle.counts["snapshot loads"] += 1
+
+    def _published(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self._oracle.published(self.id, image)
+
+    def _failed(self, error: Exception) -> None:
+        if not self.disk.failures:
+            self._oracle.complain(f"node {self.id} ended with {error!r} in its life {self.life}")
+
+    # -- what a loss of power takes
+
+    def _died(self, disk: SimDisk, is_power_loss: bool) -> None:
+        self.is_starting = True
+        if is_power_loss:
+            self._ends = _ends_of_logs(disk)
+
+    def _after_end(self, disk: SimDisk, is_power_loss: bool) -> None:
+        if is_power_loss:
+            left = _ends_of_logs(disk)
+            cut = {key: left.get(key, 0) for key, end in self._ends.items() if left.get(key, 0) < end}
+            self._oracle.lost_power(self.id, cut)
+
+
+def host_name(node_id: int) -> str:
+    return f"n{node_id}"
+
+
+def _ends_of_logs(disk: SimDisk) -> dict[PartitionId, int]:
+    files = disk.snapshot()
+    return {key: read_folder(files, folder).end for key, folder in partition_folders(files, LOG_DIR).items()}

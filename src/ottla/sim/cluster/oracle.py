@@ -1,0 +1,224 @@
+"""What a cluster has promised so far, partition by partition, and what it may have lost.
+
+A record is committed when somebody could count on it: it was acknowledged with acks=all, a consumer read it, or it lies
+below the high watermark of a leader. From then on the same offset has the same record, for everybody.
+
+Kafka's contract has one exception, as replicas acknowledge before they sync: a loss of power takes what was not synced.
+The oracle looks at the disks to see how much that was, and keeps for each replica how far its log still goes. A
+replica counts again when it is back in the in-sync set, since it has everything then. If all who may lead (the in-sync
+and the eligible replicas) have lost the same end of a log at once, that end is excused: it may be gone, or still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ottla.metadata.image import MetadataImage, PartitionImage
+from ottla.sim.journal import Journal, short
+from ottla.sim.log_files import PartitionId
+
+NOBODY = -1
+
+
+@dataclass(slots=True)
+class Fact:
+    """This record is committed at this offset."""
+
+    value: bytes
+    who: str
+    at: float
+    is_excused: bool = False
+    """All who were in sync have lost it: it may be gone."""
+
+
+@dataclass(slots=True)
+class PartitionStory:
+    id: PartitionId
+    name: str
+    facts: dict[int, Fact] = field(default_factory=dict)
+    end: int = 0
+    """One beyond the last that is committed."""
+    leader: int = NOBODY
+    leader_epoch: int = -1
+    isr: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    replicas: tuple[int, ...] = ()
+    leaders: dict[int, int] = field(default_factory=dict)
+    """Who leads, by epoch."""
+    appended: dict[int, tuple[bytes, int]] = field(default_factory=dict)
+    """Acknowledged with acks=1: kept as long as the leader stays the same."""
+    ends: dict[int, int] = field(default_factory=dict)
+    """By replica: where a loss of power has cut its log, until it is in sync again."""
+    excuses: list[tuple[float, int]] = field(default_factory=list)
+    """When, and from which offset on, all who were in sync had lost their logs."""
+    trusted: tuple[int, ...] = ()
+    """Who may lead without loss: those in sync and the eligible, or who they were when there was one last."""
+    watermarks: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    """The last that was seen, by epoch, leader and his life."""
+
+
+class Oracle(Journal):
+    def __init__(
+        self,
+        now: Callable[[], float],
+        on_violation: Callable[[], None] = lambda: None,
+        note: Callable[[str, str], None] = lambda event, details: None,
+    ) -> None:
+        super().__init__(now, on_violation)
+        self._note = note
+        self.partitions: dict[PartitionId, PartitionStory] = {}
+        self.image: MetadataImage | None = None
+        """The newest that any node has published."""
+        self._published: dict[int, tuple[str, object]] = {}
+        self._raft_leaders: dict[int, int] = {}
+        self.acknowledged = 0
+        """Records."""
+
+    def watch(self, partition: PartitionId, name: str) -> None:
+        story = self.partitions.setdefault(partition, PartitionStory(partition, name))
+        known = self.image.partition(*partition) if self.image is not None else None
+        if known is not None:
+            self._changed(story, known)
+
+    def name(self, partition: PartitionId) -> str:
+        story = self.partitions.get(partition)
+        return story.name if story is not None else f"{partition.topic_id}-{partition.partition}"
+
+    # -- records
+
+    def commits(
+        self, partition: PartitionId, offset: int, values: Iterable[bytes], who: str, since: float | None = None
+    ) -> None:
+        """Somebody knows that these are committed, by an answer to what was asked at `since`."""
+        story = self.partitions[partition]
+        now = self.now()
+        for number, value in enumerate(values, offset):
+            fact = story.facts.get(number)
+            if fact is not None and fact.value == value:
+                continue
+            is_old = since is not None and any(at >= since and number >= end for at, end in story.excuses)
+            if fact is not None and not fact.is_excused and not is_old:
+                self.complain(
+                    f"{who} has {short(value)} at {number} of {story.name}, where {fact.who} had {short(fact.value)} "
+                    f"at {fact.at:.3f} s"
+                )
+            elif fact is None or not is_old:
+                story.facts[number] = Fact(value, who, now, is_old)
+                story.end = max(story.end, number + 1)
+
+    def acknowledges(
+        self, partition: PartitionId, offset: int, values: Sequence[bytes], who: str, acks: int, since: float
+    ) -> None:
+        self.acknowledged += len(values)
+        self.counts["records acknowledged"] += len(values)
+        if acks == -1:
+            self.commits(partition, offset, values, who, since)
+        else:
+            story = self.partitions[partition]
+            for number, value in enumerate(values, offset):
+                story.appended[number] = value, story.leader_epoch
+        self.moment()
+
+    def lost_power(self, node: int, ends: dict[PartitionId, int]) -> None:
+        """Where the logs of a node end now; those that have lost nothing are not named."""
+        for partition, end in ends.items():
+            story = self.partitions.get(partition)
+            if story is not None:
+                story.ends[node] = min(end, story.ends.get(node, end))
+                self.counts["logs cut by a loss of power"] += 1
+                self._note("lost", f"{story.name} ends at {end} of {story.end} committed at node {node}")
+                self._excuse(story)
+
+    def _excuse(self, story: PartitionStory) -> None:
+        if not story.trusted or not all(replica in story.ends for replica in story.trusted):
+            return
+        end = max(story.ends[replica] for replica in story.trusted)
+        story.excuses.append((self.now(), end))
+        self._note("excused", f"{story.name} from {end} to {story.end}, trusted {story.trusted}")
+        for offset in range(end, story.end):
+            fact = story.facts.get(offset)
+            if fact is not None and not fact.is_excused:
+                fact.is_excused = True
+                self.counts["records excused"] += 1
+
+    def is_excused(self, partition: PartitionId, since: float) -> bool:
+        """Whether anything may have been lost of a partition since a time."""
+        return any(at >= since for at, _ in self.partitions[partition].excuses)
+
+    # -- metadata
+
+    def published(self, node: int, image: MetadataImage) -> None:
+        """A node has taken over the metadata up to an offset: the same, at that offset, as everybody's."""
+        content = _content(image)
+        who = f"node {node}"
+        known = self._published.setdefault(image.offset, (who, content))
+        if known[1] != content:
+            self.complain(f"{who} has other metadata at offset {image.offset} than {known[0]}")
+        if self.image is None or image.offset > self.image.offset:
+            self.image = image
+            for story in self.partitions.values():
+                partition = image.partition(*story.id)
+                if partition is not None:
+                    self._changed(story, partition)
+
+    def _changed(self, story: PartitionStory, now: PartitionImage) -> None:
+        self._one_leader(story, now.leader_epoch, now.leader, "the metadata")
+        if now.leader_epoch < story.leader_epoch:
+            self.complain(f"the epoch of {story.name} went from {story.leader_epoch} to {now.leader_epoch}")
+        if now.leader != story.leader and story.leader_epoch >= 0:
+            self.counts["elections" if now.leader != NOBODY else "leaders lost"] += 1
+        if story.isr and set(now.isr) < set(story.isr):
+            self.counts["ISR shrinks"] += 1
+        elif set(now.isr) > set(story.isr) and story.isr:
+            self.counts["ISR expansions"] += 1
+        for replica in now.isr:
+            if replica not in story.isr:
+                story.ends.pop(replica, None)
+        before = (story.leader, story.leader_epoch, story.isr, story.elr)
+        if before != (now.leader, now.leader_epoch, now.isr, now.elr):
+            self._note(
+                "partition",
+                f"{story.name} leader {now.leader} epoch {now.leader_epoch} ISR {now.isr} ELR {now.elr} last "
+                f"{now.last_known_elr}",
+            )
+        story.leader, story.leader_epoch = now.leader, now.leader_epoch
+        story.isr, story.elr, story.replicas = now.isr, now.elr, now.replicas
+        story.trusted = tuple(dict.fromkeys((*now.isr, *now.elr))) or story.trusted
+        self._excuse(story)
+
+    def _one_leader(self, story: PartitionStory, epoch: int, leader: int, who: str) -> None:
+        known = story.leaders.setdefault(epoch, leader)
+        if known != leader:
+            self.complain(f"{who} says that {leader} leads {story.name} in epoch {epoch}, but {known} does")
+
+    # -- leaders
+
+    def leads(self, partition: PartitionId, epoch: int, node: int, life: int, high_watermark: int) -> None:
+        story = self.partitions[partition]
+        self._one_leader(story, epoch, node, f"node {node}")
+        key = epoch, node, life
+        if high_watermark < story.watermarks.get(key, -1):
+            self.complain(
+                f"the high watermark of {story.name} went from {story.watermarks[key]} to {high_watermark} while node "
+                f"{node} led it in epoch {epoch}"
+            )
+        story.watermarks[key] = high_watermark
+
+    def leads_quorum(self, epoch: int, node: int) -> None:
+        known = self._raft_leaders.setdefault(epoch, node)
+        if known != node:
+            self.complain(f"nodes {known} and {node} both lead the quorum in epoch {epoch}")
+        if len(self._raft_leaders) > self.counts["controllers"]:
+            self.counts["controllers"] = len(self._raft_leaders)
+
+
+def _content(image: MetadataImage) -> object:
+    """What all nodes must agree on at an offset, as far as it is compared."""
+    partitions = tuple(
+        (topic.id, number, each.leader, each.leader_epoch, each.partition_epoch, each.isr, each.elr, each.replicas)
+        for topic in image.topics.values()
+        for number, each in topic.partitions.items()
+    )
+    brokers = tuple((each.id, each.epoch, each.fenced) for each in image.brokers.values())
+    return hash((frozenset(partitions), frozenset(brokers)))

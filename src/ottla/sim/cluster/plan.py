@@ -1,0 +1,112 @@
+"""What a seed chooses: who is in the cluster, with which settings, and which topics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from ottla.sim.cluster.member import CONTROLLER_PORT, LOG_DIR, PORT, host_name
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Ids of the nodes by role; a node may have both."""
+
+    brokers: tuple[int, ...]
+    controllers: tuple[int, ...]
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.brokers, *self.controllers}))
+
+
+COMBINED: Final = Shape((1, 2, 3), (1, 2, 3))
+APART: Final = Shape((1, 2, 3), (101, 102, 103))
+_SHAPES: Final = (
+    COMBINED, COMBINED, COMBINED, COMBINED,
+    APART,
+    Shape((1, 2, 3, 4), (1, 2, 3)),
+    Shape((1, 2, 3), (101,)),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TopicShape:
+    name: str
+    partitions: int
+    replicas: int
+    configs: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    shape: Shape
+    settings: dict[str, str]
+    topics: tuple[TopicShape, ...]
+
+    @classmethod
+    def drawn(cls, random: Random) -> Plan:
+        shape = random.choice(_SHAPES)
+        return cls(shape, _settings(random), _topics(random, len(shape.brokers)))
+
+    def node_settings(self, node: int) -> dict[str, str]:
+        shape, host = self.shape, host_name(node)
+        roles = [
+            role for role, nodes in (("broker", shape.brokers), ("controller", shape.controllers)) if node in nodes
+        ]
+        listeners = {
+            "broker": f"PLAINTEXT://{host}:{PORT}",
+            "controller": f"CONTROLLER://{host}:{CONTROLLER_PORT}",
+        }
+        voters = ",".join(f"{each}@{host_name(each)}:{CONTROLLER_PORT}" for each in shape.controllers)
+        return {
+            "process.roles": ",".join(roles),
+            "node.id": str(node),
+            "listeners": ",".join(listeners[role] for role in roles),
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.quorum.voters": voters,
+            "log.dirs": LOG_DIR,
+            **self.settings,
+        }
+
+
+def _settings(random: Random) -> dict[str, str]:
+    """Everything that happens now and then happens often."""
+    session_ms = random.choice((1_500, 3_000, 9_000))
+    election_ms = random.choice((300, 1_000))
+    return {
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": "3",
+        "broker.session.timeout.ms": str(session_ms),
+        "broker.heartbeat.interval.ms": str(session_ms // random.choice((3, 5))),
+        "controller.quorum.election.timeout.ms": str(election_ms),
+        "controller.quorum.fetch.timeout.ms": str(2 * election_ms),
+        "replica.lag.time.max.ms": str(random.choice((1_000, 3_000, 10_000))),
+        "replica.fetch.wait.max.ms": str(random.choice((200, 500))),
+        "replica.high.watermark.checkpoint.interval.ms": str(random.choice((200, 1_000, 5_000))),
+        "log.flush.offset.checkpoint.interval.ms": str(random.choice((200, 1_000, 10_000))),
+        "metadata.log.max.record.bytes.between.snapshots": str(random.choice((1_000, 4_000, 20_000_000))),
+        "metadata.max.retention.bytes": str(random.choice((2_000, 20_000))),
+        "internal.metadata.log.segment.bytes": str(random.choice((1_000, 5_000))),
+        "controlled.shutdown.enable": "true",
+    }
+
+
+def _topics(random: Random, brokers: int) -> tuple[TopicShape, ...]:
+    def small() -> dict[str, str]:
+        return {
+            "internal.segment.bytes": str(random.choice((2_000, 10_000, 100_000))),
+            "index.interval.bytes": str(random.choice((100, 4096))),
+        }
+
+    replicas = min(3, brokers)
+    topics = [TopicShape("orders", random.choice((1, 2, 3)), replicas, small() | {"min.insync.replicas": "2"})]
+    if random.random() < 0.5:
+        synced = {"min.insync.replicas": "2", "flush.messages": "1"}
+        topics.append(TopicShape("synced", 1, replicas, small() | synced))
+    if random.random() < 0.5:
+        topics.append(TopicShape("loose", 1, random.choice((2, replicas)), small() | {"min.insync.replicas": "1"}))
+    return tuple(topics)

@@ -1,0 +1,179 @@
+"""Producers that follow the leaders: plain ones with acks 0, 1 or all, and idempotent ones with acks=all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from ottla.model.errors import ErrorCode
+from ottla.sim.cluster.client import LOOK_AGAIN, ClusterClient, Leader
+from ottla.sim.cluster.oracle import NOBODY
+from ottla.sim.journal import Identity
+from ottla.sim.log_files import PartitionId
+from ottla.sim.workload.batches import Batch, Values
+from ottla.sim.workload.client import INIT_PRODUCER_ID, PRODUCE, KnownTopic, NoAnswer
+from ottla.sim.workload.producers import produce_request
+from ottla.wire import codec
+from ottla.wire.build import build, request_type
+
+VERSION: Final = 12
+_FORGOTTEN: Final = (ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id)
+
+
+async def send(client: ClusterClient, leader: int, acks: int, batches: Sequence[Batch]) -> list[ErrorCode | None]:
+    """One request, and what comes of it: for each batch an error code, None where there was no answer."""
+    oracle, since = client.oracle, client.oracle.now()
+    for batch in batches:
+        oracle.sends(batch.partition, batch.values, batch.identity)
+        batch.attempts += 1
+    try:
+        answer = await client.ask(leader, PRODUCE, VERSION, produce_request(VERSION, acks, batches))
+    except NoAnswer:
+        oracle.counts["produce requests without an answer"] += 1
+        return [None] * len(batches)
+    rows = {(topic.name, row.index): row for topic in answer.responses for row in topic.partition_responses}
+    codes: list[ErrorCode | None] = []
+    for batch in batches:
+        row = rows[batch.topic, batch.partition.partition]
+        codes.append(row.error_code)
+        if row.error_code is ErrorCode.none:
+            oracle.acknowledges(batch.partition, row.base_offset, batch.values, client.name, acks, since)
+        else:
+            oracle.counts[f"produce: {row.error_code.name}"] += 1
+    return codes
+
+
+class PlainProducer:
+    """Sends to some partitions at a time, again until it is acknowledged; with acks=0 once, and hopes."""
+
+    def __init__(self, client: ClusterClient, topics: Sequence[KnownTopic], acks: int, busy: float) -> None:
+        self._client = client
+        self._places = [(topic, number) for topic in topics for number in range(topic.partitions)]
+        self._acks = acks
+        self._busy = busy
+        self._values = Values(client.name, client.random, VERSION)
+
+    async def run(self) -> None:
+        client = self._client
+        while not client.stopping:
+            chosen = client.random.sample(self._places, min(len(self._places), client.random.choice((1, 2, 3))))
+            now_ms = client.env.clock.now_ms()
+            left = [self._values.batch(topic.name, PartitionId(topic.id, number), now_ms) for topic, number in chosen]
+            while left:
+                left = await self._send(left)
+                if left:
+                    await client.refresh()
+                    await client.pause(0.02, 0.2)
+            await client.pause(0.0, self._busy)
+
+    async def _send(self, batches: list[Batch]) -> list[Batch]:
+        """Gives those that must be sent again."""
+        by_leader = self._client.by_leader([batch.partition for batch in batches])
+        again: list[Batch] = []
+        for leader, keys in by_leader.items():
+            theirs = [batch for batch in batches if batch.partition in keys]
+            if leader == NOBODY:
+                again += theirs
+            elif self._acks == 0:
+                await self._hope(leader, theirs)
+            else:
+                codes = await send(self._client, leader, self._acks, theirs)
+                again += [batch for batch, code in zip(theirs, codes, strict=True) if code is not ErrorCode.none]
+        return again
+
+    async def _hope(self, leader: int, batches: list[Batch]) -> None:
+        for batch in batches:
+            self._client.oracle.sends(batch.partition, batch.values)
+        request = build(request_type(PRODUCE, VERSION), produce_request(VERSION, 0, batches))
+        try:
+            await self._client.send_unanswered(leader, PRODUCE, VERSION, codec.encode_request(request))
+        except NoAnswer:
+            await self._client.refresh()
+
+
+class IdempotentProducer:
+    """Keeps up to `depth` batches under way in one partition, and sends them again, in order, as long as it takes."""
+
+    def __init__(self, client: ClusterClient, topic: KnownTopic, partition: int, *, depth: int, busy: float) -> None:
+        self._client = client
+        self._topic = topic
+        self._partition = PartitionId(topic.id, partition)
+        self._depth = depth
+        self._busy = busy
+        self._values = Values(client.name, client.random, VERSION)
+        self._window: deque[Batch] = deque()
+        self._producer_id = -1
+        self._id_since = 0.0
+        self._sequence = 0
+
+    async def run(self) -> None:
+        client = self._client
+        while self._window or not client.stopping:
+            if self._producer_id < 0 and not await self._take_id():
+                await client.pause(0.05, 0.3)
+                continue
+            self._fill()
+            leader = client.leaders.get(self._partition, Leader()).id
+            if leader == NOBODY:
+                results: list[ErrorCode | None] = [ErrorCode.leader_not_available] * len(self._window)
+            else:
+                sending = (send(client, leader, -1, (batch,)) for batch in self._window)
+                results = [codes[0] for codes in await asyncio.gather(*sending)]
+            if not self._settle(results):
+                if any(code is None or code in LOOK_AGAIN for code in results):
+                    await client.refresh()
+                await client.pause(0.02, 0.2)
+            await client.pause(0.0, self._busy)
+
+    async def _take_id(self) -> bool:
+        request = {"transactional_id": None, "transaction_timeout": timedelta(seconds=60)}
+        since = self._client.oracle.now()
+        try:
+            answer = await self._client.ask_any(INIT_PRODUCER_ID, 4, request)
+        except NoAnswer:
+            return False
+        if answer.error_code is not ErrorCode.none:
+            self._client.oracle.counts[f"producer id: {answer.error_code.name}"] += 1
+            return False
+        self._client.oracle.gives_producer_id(answer.producer_id, self._client.name)
+        self._producer_id, self._id_since, self._sequence = answer.producer_id, since, 0
+        for batch in self._window:
+            batch.identity = self._next_identity(len(batch.values))
+        return True
+
+    def _next_identity(self, count: int) -> Identity:
+        identity = (self._producer_id, 0, self._sequence)
+        self._sequence += count
+        return identity
+
+    def _fill(self) -> None:
+        while len(self._window) < self._depth and not self._client.stopping:
+            batch = self._values.batch(self._topic.name, self._partition, self._client.env.clock.now_ms())
+            batch.identity = self._next_identity(len(batch.values))
+            self._window.append(batch)
+
+    def _settle(self, results: list[ErrorCode | None]) -> bool:
+        """Drops what is acknowledged. False if something is left to send again."""
+        left = [(batch, code) for batch, code in zip(self._window, results, strict=True) if code is not ErrorCode.none]
+        self._window = deque(batch for batch, _ in left)
+        if not left:
+            return True
+        batch, code = left[0]
+        if code in _FORGOTTEN:
+            self._check_forgotten(batch, code)
+            self._producer_id = -1
+        return False
+
+    def _check_forgotten(self, batch: Batch, code: ErrorCode | None) -> None:
+        """With one batch under way, no cluster forgets it unless all in sync lost it.
+
+        (Snapshots keep the last batch of a producer only, as Kafka's do: of several under way those before it are
+        no longer recognised after a restart.)
+        """
+        oracle = self._client.oracle
+        oracle.counts["producers forgotten"] += 1
+        if self._depth == 1 and not oracle.is_excused(self._partition, self._id_since):
+            oracle.complain(f"{self._client.name} was told {code and code.name} for {batch.identity} without a cause")

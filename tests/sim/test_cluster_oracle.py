@@ -1,0 +1,136 @@
+"""The oracle of a simulated cluster: what it takes for a promise, what it excuses, and what it complains of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
+from ottla.sim.cluster.oracle import Oracle
+from ottla.sim.log_files import PartitionId
+
+TOPIC = UUID(int=7)
+KEY = PartitionId(TOPIC, 0)
+FIRST = PartitionImage((1, 2, 3), (TOPIC,) * 3, (1, 2, 3), 1, 0, 0)
+
+
+class Told:
+    """An oracle, and the metadata that it is told of."""
+
+    def __init__(self) -> None:
+        self.now = 1.0
+        self.oracle = Oracle(lambda: self.now)
+        self._offset = 0
+        self.oracle.watch(KEY, "t-0")
+        self.partition = FIRST
+        self.publish()
+
+    def publish(self, node: int = 1, **changes: object) -> None:
+        self._offset += 1
+        self.partition = replace(self.partition, **changes)  # type: ignore[arg-type]
+        self.oracle.published(node, self.image())
+
+    def image(self) -> MetadataImage:
+        topic = TopicImage(TOPIC, "t", {0: self.partition})
+        return MetadataImage(offset=self._offset, topics={TOPIC: topic})
+
+    def acked(self, offset: int, value: bytes = b"a", since: float = 1.0) -> None:
+        self.oracle.acknowledges(KEY, offset, (value,), "p", -1, since)
+
+    def read(self, offset: int, value: bytes) -> None:
+        self.oracle.commits(KEY, offset, (value,), "c", self.now)
+
+
+def test_what_was_acknowledged_is_what_is_read() -> None:
+    told = Told()
+    told.acked(0, b"a")
+    told.read(0, b"a")
+    assert told.oracle.violations == []
+    told.read(0, b"b")
+    assert "c has b at 0 of t-0, where p had a" in told.oracle.violations[0]
+
+
+ALL_IN_SYNC = {"isr": (1, 2, 3)}
+TWO_IN_SYNC = {"isr": (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("steps", "excused"),
+    [
+        pytest.param([{1: 0}], False, id="one of three"),
+        pytest.param([{1: 0, 2: 0, 3: 0}], True, id="all"),
+        pytest.param([{1: 0, 2: 0, 3: 1}], False, id="all, but one of them had it on disk"),
+        pytest.param([TWO_IN_SYNC, {1: 0, 2: 0}], True, id="all in sync"),
+        pytest.param([{1: 0, 2: 0}, TWO_IN_SYNC], True, id="the third was out of sync already"),
+        pytest.param([{"isr": (), "elr": (1, 2)}, {1: 0}], False, id="an eligible one has it"),
+        pytest.param(
+            [{1: 0}, {"isr": (2, 3)}, ALL_IN_SYNC, {2: 0, 3: 0}], False, id="one was in sync again before the others"
+        ),
+        pytest.param([{1: 0}, {"isr": (2, 3)}, {2: 0, 3: 0}], True, id="one was not in sync again"),
+    ],
+)
+def test_only_the_loss_of_all_unsynced_ends_excuses(steps: list[dict[Any, Any]], excused: bool) -> None:
+    """A step is either where the logs of nodes end after a loss of power, or a change of metadata."""
+    told = Told()
+    told.acked(0)
+    for step in steps:
+        if "isr" in step:
+            told.publish(**step)
+        else:
+            lose(told, step)
+    told.read(0, b"other")
+    assert (told.oracle.violations == []) == excused
+
+
+def lose(told: Told, ends: dict[int, int]) -> None:
+    for node, end in ends.items():
+        told.oracle.lost_power(node, {KEY: end})
+
+
+def test_an_answer_that_was_under_way_when_all_was_lost_proves_nothing() -> None:
+    told = Told()
+    told.now = 2.0
+    lose(told, {1: 0, 2: 0, 3: 0})
+    told.now = 3.0
+    told.acked(0, b"a", since=1.5)
+    told.acked(0, b"b", since=2.5)
+    told.acked(0, b"a", since=1.5)
+    assert told.oracle.violations == []
+    told.acked(0, b"c", since=2.6)
+    assert len(told.oracle.violations) == 1
+
+
+def test_one_leader_an_epoch() -> None:
+    told = Told()
+    told.oracle.leads(KEY, 0, 1, 1, 5)
+    told.publish(leader=2, leader_epoch=1)
+    told.oracle.leads(KEY, 0, 1, 1, 5)  # a stale one, who was it in that epoch
+    assert told.oracle.violations == []
+    told.oracle.leads(KEY, 1, 3, 1, 5)
+    assert "but 2 does" in told.oracle.violations[0]
+
+
+def test_the_high_watermark_of_a_leader_never_goes_back_but_the_next_may_be_behind() -> None:
+    told = Told()
+    told.oracle.leads(KEY, 0, 1, 1, 5)
+    told.oracle.leads(KEY, 0, 1, 2, 4)  # another life
+    told.publish(leader=2, leader_epoch=1)
+    told.oracle.leads(KEY, 1, 2, 1, 3)
+    assert told.oracle.violations == []
+    told.oracle.leads(KEY, 1, 2, 1, 2)
+    assert "went from 3 to 2" in told.oracle.violations[0]
+
+
+def test_metadata_is_the_same_for_all_and_epochs_only_grow() -> None:
+    told = Told()
+    told.publish(leader=2, leader_epoch=1)
+    told.oracle.published(2, told.image())
+    assert told.oracle.violations == []
+    told.partition = replace(told.partition, isr=(2,))
+    told.oracle.published(3, told.image())
+    assert "node 3 has other metadata" in told.oracle.violations[0]
+    told.publish(leader_epoch=0, leader=1)
+    assert "the epoch of t-0 went from 1 to 0" in told.oracle.violations[1]
