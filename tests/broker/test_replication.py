@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from tests.log.given import everything
 
 from ottla.broker.node import Node
@@ -16,7 +18,11 @@ from ottla.testing.cluster import Cluster, running_cluster
 
 TOPIC = "orders"
 BROKERS = {i: "broker,controller" for i in (1, 2, 3)}
-FAST = {"replica_lag_time_max_ms": 1000, "replica_fetch_backoff_ms": 50, "broker_session_timeout_ms": 1000}
+FAST: dict[str, Any] = {
+    "replica_lag_time_max_ms": 1000,
+    "replica_fetch_backoff_ms": 50,
+    "broker_session_timeout_ms": 1000,
+}
 
 
 @pytest.fixture
