@@ -1,7 +1,6 @@
 """The rules of configs as the controller asks for them. A broker's own were checked by that broker before they come."""
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 
 from ottla.metadata.controller import topic_names
 from ottla.metadata.controller.result import ApiError
@@ -38,12 +37,15 @@ def config_rules(broker: Callable[[], BrokerConfig | None] = lambda: None) -> Co
         definition = _definition(resource, name)
         return None if definition is None else definition.default_text
 
-    @lru_cache(maxsize=1)  # one config holds for long, and decisions ask often
-    def inherited_from(current: BrokerConfig | None) -> Mapping[str, Value]:
-        return topic_values(current, {})
+    last: tuple[BrokerConfig | None, Mapping[str, Value]] = (None, topic_values(None, {}))
 
     def inherited(name: str) -> str | None:
-        return format_value(inherited_from(broker())[name])
+        """One config holds for long, and decisions ask often."""
+        nonlocal last
+        current = broker()
+        if current is not last[0]:
+            last = current, topic_values(current, {})
+        return format_value(last[1][name])
 
     return ConfigRules(check, is_list, default, inherited)
 
