@@ -100,9 +100,14 @@ def same(one: Iterable[MetadataRecord], other: Iterable[MetadataRecord]) -> bool
 
 
 def _sorted(record: MetadataRecord) -> MetadataRecord:
-    if isinstance(record, PartitionChangeRecord) and record.eligible_leader_replicas is not None:
-        return replace(record, eligible_leader_replicas=tuple(sorted(record.eligible_leader_replicas)))
-    return record
+    if not isinstance(record, PartitionChangeRecord):
+        return record
+    eligible = record.eligible_leader_replicas
+    return replace(
+        record,
+        leader_recovery_state=int(record.leader_recovery_state),
+        eligible_leader_replicas=None if eligible is None else tuple(sorted(eligible)),
+    )
 
 
 def registration(record: RegisterBrokerRecord, *, previous_epoch: int) -> RegisterBroker:
