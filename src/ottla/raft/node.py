@@ -18,7 +18,7 @@ from typing import Protocol
 
 from ottla.env.ports import Buffer, Env
 from ottla.env.tasks import Tasks
-from ottla.model.errors import OttlaError
+from ottla.model.errors import ErrorCode, OttlaError
 from ottla.raft import quorum_state
 from ottla.raft.connections import FAR
 from ottla.raft.control_records import batch_of, control_batch
@@ -233,6 +233,17 @@ class RaftNode:
     def snapshot_ids(self) -> Sequence[OffsetAndEpoch]:
         """Those on disk that are whole, oldest first."""
         return self._snapshots.ids if self._snapshots is not None else ()
+
+    @property
+    def kraft_version(self) -> int:
+        return self._quorum.replica.kraft_version
+
+    def upgrade_kraft_version(self, version: int, *, validate_only: bool) -> bool:
+        """As leader. False if that cannot be, as not all voters support it; else it is appended."""
+        now = self._now()
+        error, effects = self._quorum.upgrade_kraft_version(now, version, validate_only=validate_only)
+        self._carry_out(effects)
+        return error is ErrorCode.none
 
     def voters_at(self, offset: int) -> tuple[int, VoterSet | None]:
         """kraft.version and voters as of a committed offset, for a snapshot; None if they are not in the log."""

@@ -49,7 +49,10 @@ def run(seed: int, *, rage_s: float = RAGE_S, plan: Plan | None = None) -> Outco
         def end_soon() -> None:
             world.loop.time_limit = min(world.loop.time_limit, world.loop.time() + AFTER_A_VIOLATION_S)
 
-        oracle = Oracle(world.loop.time, end_soon)
+        def note(event: str, details: str) -> None:
+            world.trace.note("", event, details)
+
+        oracle = Oracle(world.loop.time, end_soon, note)
         scenario = _Scenario(world, oracle, rage_s, plan or Plan.drawn(world.random("plan")))
         with watched_log(oracle, COUNTED):
             try:
