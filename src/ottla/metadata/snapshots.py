@@ -121,7 +121,10 @@ class Snapshots:
 
     def _remove(self, paths: list[str]) -> None:
         self._to_remove = {handle: kept for handle, kept in self._to_remove.items() if kept is not paths}
-        self._tasks.start(self._env.executor.blocking(_remove_files, self._env.disk, paths), "remove metadata files")
+        self._tasks.start(self._remove_files(paths), "remove metadata files")
+
+    async def _remove_files(self, paths: list[str]) -> None:
+        await self._env.executor.blocking(_remove_files, self._env.disk, paths)
 
 
 def _remove_files(disk: Disk, paths: list[str]) -> None:
