@@ -37,6 +37,8 @@ from ottla.broker.replicas import Replicas
 from ottla.broker.stalled_commits import StalledCommits
 from ottla.broker.status import StatusListener
 from ottla.broker.telemetry.telemetry import Telemetry
+from ottla.broker.txn_coordinator import TxnCoordinator
+from ottla.broker.txn_partitions import TxnPartitions
 from ottla.env.loop_lag import LoopLag
 from ottla.env.ports import Env
 from ottla.env.timers import TimerWheel
@@ -105,6 +107,8 @@ class Node:
     directories: Directories
     moves: Moves
     groups: GroupCoordinator
+    txns: TxnCoordinator
+    txn_partitions: TxnPartitions
     stalled_commits: StalledCommits
 
     @property
