@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.broker.test_quorum_of_nodes import everybody_knows, register
@@ -12,7 +13,7 @@ from ottla.model.errors import OttlaError
 from ottla.model.ids import uuid_text
 from ottla.testing.cluster import Cluster, running_cluster
 
-FAST = {"controller_quorum_fetch_timeout_ms": "600"}
+FAST: dict[str, Any] = {"controller_quorum_fetch_timeout_ms": "600"}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
