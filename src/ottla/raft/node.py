@@ -109,6 +109,8 @@ class RaftNode:
         company: Company | None = None,
     ) -> None:
         self.log = log
+        self.elections = 0
+        """Leaders heard of, this node itself among them."""
         self.failure: BaseException | None = None
         self.on_flushed: list[Callable[[int], None]] = []
         self.on_committed: list[Callable[[int], None]] = []
@@ -194,6 +196,11 @@ class RaftNode:
         return state if isinstance(state, Leadership) else None
 
     @property
+    def is_changing_voters(self) -> bool:
+        """Whether the last change of voters in the log is not known to be committed."""
+        return self._quorum.replica.log.controls.voters_offset >= self.committed_offset
+
+    @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Where this node's own controller listens."""
         return self._quorum.replica.node.endpoints
@@ -241,6 +248,9 @@ class RaftNode:
     def snapshot_ids(self) -> Sequence[OffsetAndEpoch]:
         """Those on disk that are whole, oldest first."""
         return self._snapshots.ids if self._snapshots is not None else ()
+
+    def snapshot_size(self, id: OffsetAndEpoch) -> int:
+        return (self._snapshots.size(id) or 0) if self._snapshots is not None else 0
 
     @property
     def kraft_version(self) -> int:
@@ -449,6 +459,7 @@ class RaftNode:
                     listener(high_watermark)
             case LeaderChanged(leader_id, epoch):
                 if leader_id >= 0:
+                    self.elections += 1
                     _log.info("Node %d leads the metadata quorum in epoch %d", leader_id, epoch)
                 for hears in list(self.on_leader):
                     hears(leader_id, epoch)
