@@ -102,6 +102,7 @@ class QuorumPart:
     async def stop(self) -> None:
         """A leader hands over to another. Its listener answers until then."""
         await self.raft.stop()
+        await self.controller.stop()
         await self.snapshot_taking.stop()
         await self.feed.stop()
         await self._peers.close()
