@@ -39,7 +39,7 @@ def main(address: str, name: str) -> None:
         try:
             producer.begin_transaction()
             for message in messages:
-                producer.produce(SINK, message.value(), partition=message.partition())
+                producer.produce(SINK, message.value(), partition=message.partition() or 0)
             after = {(each.topic() or "", each.partition() or 0): (each.offset() or 0) + 1 for each in messages}
             offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in after.items()]
             producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
