@@ -14,7 +14,8 @@ from tests.broker.asking_controllers import ask_controller
 from tests.broker.test_quorum_of_nodes import everybody_knows, register
 
 from ottla.broker.node import Node
-from ottla.model.errors import ErrorCode
+from ottla.metadata.controller.requests import FeatureUpdate, UpdateFeatures, UpgradeType
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.testing.cluster import Cluster, running_cluster
 
 ADD, REMOVE, API_VERSIONS, DESCRIBE_QUORUM = 80, 81, 18, 55
@@ -193,3 +194,38 @@ def test_with_auto_join_a_controller_becomes_a_voter_by_itself(tmp_path: Path) -
         cluster.start(2, 3)
 
         all_have(cluster, 1, 2, 3)
+
+
+def test_static_voters_move_into_the_log_with_kraft_version_1(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 3, controller_quorum_fetch_timeout_ms=500) as cluster:
+        upgrade = UpdateFeatures((FeatureUpdate("kraft.version", 1, UpgradeType.UPGRADE),))
+        refused: list[str] = []
+        deadline = time.monotonic() + 20
+        while not cluster.on_loop(lambda: cluster.nodes[1].raft.kraft_version):
+            try:
+                cluster.run(cluster.active_controller().local_controller.submit(upgrade))
+            except KafkaError as error:  # until every voter has told where it listens and what it supports
+                refused.append(str(error))
+            if time.monotonic() > deadline:
+                raise TimeoutError(refused[-1])
+            time.sleep(0.02)
+
+        cluster.until(lambda: all(node.raft.kraft_version == 1 for node in cluster.nodes.values()))
+        keys = cluster.on_loop(lambda: {tuple(node.raft.quorum.voters.keys) for node in cluster.nodes.values()})
+        assert keys == {tuple(key(cluster.nodes[i]) for i in cluster.ids)}
+        answer = ask_controller(cluster, 1, API_VERSIONS, 4, client_software_name="test", client_software_version="1")
+        finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+        assert finalized["kraft.version"] == 1
+        register(cluster, 11)
+        cluster.stop(cluster.active_controller().config.node_id)
+        register(cluster, 12)
+        everybody_knows(cluster, 11, 12)
+
+
+def test_what_the_quorum_is_formatted_with_says_kraft_version_1(grown: Cluster) -> None:
+    answer = ask_controller(grown, 1, API_VERSIONS, 4, client_software_name="test", client_software_version="1")
+
+    assert ("kraft.version", 1) in {(each.name, each.max_version_level) for each in answer.finalized_features}
+    assert ("kraft.version", 0, 1) in {
+        (each.name, each.min_version, each.max_version) for each in answer.supported_features
+    }

@@ -65,7 +65,9 @@ class World:
         self.start(broker_id, after_a_crash=False)
 
     def heartbeat(self, broker_id: int) -> None:
-        if broker := self.active.image.brokers.get(broker_id):
+        """Who wants to go does not change its mind before it starts anew."""
+        broker = self.active.image.brokers.get(broker_id)
+        if broker is not None and not broker.in_controlled_shutdown:
             self.active.reply(BrokerHeartbeat(broker_id, broker.epoch, self.active.image.offset))
 
     def wants_to_go(self, broker_id: int) -> None:

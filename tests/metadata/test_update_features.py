@@ -61,7 +61,7 @@ def test_there_is_a_way_back_where_the_format_is_the_same(kind: UpgradeType) -> 
         ([(NAME, 30, UNKNOWN)], "The controller does not support the given upgrade type."),
         ([("no.such", 1, UPGRADE)], "does not support this feature."),
         ([("", 1, UPGRADE)], "does not support this feature."),
-        ([("kraft.version", 1, UPGRADE)], "does not support this feature."),
+        ([("kraft.version", 1, UPGRADE)], "because not all of the voters support it"),
         ([(NAME, 30, UPGRADE), ("no.such", 1, UPGRADE)], "Invalid update version 1 for feature no.such."),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 from ottla.broker.controller_settings import controller_settings
@@ -60,7 +61,7 @@ class QuorumPart:
         self.feed = MetadataFeed(env, self.raft)
         self.feed.on_failed.append(lambda error: on_failed(f"the metadata cannot be followed: {error}"))
         self.snapshot_taking = Snapshots(env, self.raft, self.feed, _snapshot_settings(at_start))
-        settings = controller_settings(env, cluster_id, config)
+        settings = replace(controller_settings(env, cluster_id, config), quorum=self.raft)
         first = bootstrap.load(env.disk, at_start.metadata_log_dir) or bootstrap_records()
         self.controller = LocalController(env, self.raft, self.feed, settings, first)
 

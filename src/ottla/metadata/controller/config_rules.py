@@ -37,13 +37,15 @@ def config_rules(broker: Callable[[], BrokerConfig | None] = lambda: None) -> Co
         definition = _definition(resource, name)
         return None if definition is None else definition.default_text
 
-    last: list[tuple[BrokerConfig | None, Mapping[str, Value]]] = []  # one config holds for long, and many ask
+    last: tuple[BrokerConfig | None, Mapping[str, Value]] = (None, topic_values(None, {}))
 
     def inherited(name: str) -> str | None:
+        """One config holds for long, and decisions ask often."""
+        nonlocal last
         current = broker()
-        if not last or last[0][0] is not current:
-            last[:] = [(current, topic_values(current, {}))]
-        return format_value(last[0][1][name])
+        if current is not last[0]:
+            last = current, topic_values(current, {})
+        return format_value(last[1][name])
 
     return ConfigRules(check, is_list, default, inherited)
 

@@ -18,8 +18,7 @@ TO_COME: Final[dict[str, tuple[str, ...]]] = {
     "several nodes": (
         "controller.quorum.append.linger.ms", "controller.socket.timeout.ms", "controlled.shutdown.enable",
         "metadata.max.idle.interval.ms", "broker.heartbeat.interval.ms",
-        "broker.session.timeout.ms", "unclean.leader.election.interval.ms", "auto.leader.rebalance.enable",
-        "leader.imbalance.check.interval.seconds", "replica.", "num.replica.fetchers",
+        "replica.", "num.replica.fetchers",
         "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
         "log.dir.failure.timeout.ms", "leader.replication.throttled.", "follower.replication.throttled.",
     ),
