@@ -39,7 +39,7 @@ ACTING = ("broker", "coordinator", "log", "metadata", "raft", "replica", "wire")
 RESOLVED = {
     "process.roles", "broker.id", "log.dir", "advertised.listeners", "listener.security.protocol.map",
     "controller.listener.names", "inter.broker.listener.name", "security.inter.broker.protocol",
-    "ottla.metrics.listener", "ottla.log.format", "config.providers",
+    "ottla.metrics.listener", "ottla.log.format", "ottla.host", "config.providers",
 }  # fmt: skip
 # What works only in part, and how much of it.
 PARTS = {
@@ -87,6 +87,7 @@ GROUPS: Sequence[tuple[str, Sequence[ConfigDef]]] = (
     ("The remote tier: plug-ins", remote.PLUGINS),
     ("The remote tier: its work", remote.WORK),
     ("Only in Ottla: watching a node", ottla.WATCHING),
+    ("Only in Ottla: where replicas go", ottla.PLACEMENT),
 )
 
 HEAD = """\

@@ -47,6 +47,22 @@ TESTED = {
     "broker/test_group_configs.py::test_offset_metadata_max_bytes_bounds_what_is_kept_with_an_offset": (
         "offset.metadata.max.bytes",
     ),
+    "broker/test_transaction_configs.py::test_the_topic_is_made_as_the_configs_say": (
+        "transaction.state.log.num.partitions", "transaction.state.log.segment.bytes",
+        "transaction.state.log.replication.factor", "transaction.state.log.min.isr",
+    ),
+    "broker/test_transaction_configs.py::test_what_takes_too_long_is_aborted": (
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+    ),
+    "broker/test_transaction_configs.py::test_ids_are_forgotten": (
+        "transactional.id.expiration.ms", "transaction.remove.expired.transaction.cleanup.interval.ms",
+    ),
+    "broker/test_transaction_configs.py::test_verification_can_be_left_out": (
+        "transaction.partition.verification.enable",
+    ),
+    "broker/test_transaction_configs.py::test_how_long_a_broker_asks_by_itself": (
+        "add.partitions.to.txn.retry.backoff.ms", "add.partitions.to.txn.retry.backoff.max.ms",
+    ),
     "broker/test_group_configs.py::test_the_offsets_topic_is_made_as_the_configs_say": (
         "offsets.topic.num.partitions", "offsets.topic.segment.bytes",
     ),
@@ -105,6 +121,11 @@ TESTED = {
     "broker/test_cordoned_dirs.py::test_a_dir_is_cordoned_by_a_file_too_and_after_a_restart": ("cordoned.log.dirs",),
     "broker/test_log_dirs.py::test_a_full_disk_costs_its_partitions_and_nothing_that_was_acknowledged": ("log.dirs",),
     "broker/test_configs_at_work.py::test_broker_rack_is_told_to_clients": ("broker.rack",),
+    "broker/test_controller_settings.py::test_a_broker_says_which_machine_it_runs_on": ("ottla.host",),
+    "broker/test_controller_settings.py::test_what_the_controller_does_by_itself_has_its_configs": (
+        "broker.session.timeout.ms", "unclean.leader.election.interval.ms", "auto.leader.rebalance.enable",
+        "leader.imbalance.check.interval.seconds",
+    ),
     "broker/test_configs_at_work.py::test_default_replication_factor_is_that_of_topics_that_do_not_say": (
         "default.replication.factor",
     ),
@@ -122,7 +143,7 @@ TESTED = {
     "broker/test_metadata_snapshots.py::test_after_a_while_one_is_taken_of_little": (
         "metadata.log.max.snapshot.interval.ms",
     ),
-    "raft/test_quorum_config.py::test_without_bootstrap_servers_the_other_voters_are_asked": (
+    "raft/test_quorum_config.py::test_who_names_servers_and_no_voters_learns_of_them": (
         "controller.quorum.bootstrap.servers",
     ),
     "broker/test_metadata_snapshots.py::test_old_ones_go_by_their_age_too": ("metadata.max.retention.ms",),

@@ -12,6 +12,7 @@ from tests.interop.conftest import create_topic
 from tests.interop.raw import PRODUCE, Raw, frame, framed, produce_values
 from tests.waiting import at_best, until
 
+from ottla.broker import listening
 from ottla.broker import node as broker_node
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
@@ -25,7 +26,7 @@ MB = 1024 * 1024
 def impatient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningNode]:
     """A node whose patience is a second, with room for two requests of a megabyte."""
     monkeypatch.setattr(server, "STALL_SECONDS", 1.0)
-    monkeypatch.setattr(broker_node, "_STALL_CHECK_MS", 100)
+    monkeypatch.setattr(listening, "_STALL_CHECK_MS", 100)
     monkeypatch.setattr(broker_node, "_DEFAULT_REQUEST_MEMORY", 2 * MB)
     with running_node(tmp_path) as running:
         create_topic(running.address, "t", 1)

@@ -15,11 +15,13 @@ from ottla.env.executor import PoolExecutor
 from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
+from ottla.metadata import local_controller
 from ottla.metadata.batches import batch_records, metadata_batch
 from ottla.metadata.controller.requests import (
     AllocateProducerIds,
     CreateTopics,
     DeleteTopics,
+    FenceBroker,
     NewTopic,
     TopicRef,
     UnfenceBroker,
@@ -34,7 +36,9 @@ from ottla.raft.memory_log import MemoryRaftLog
 from ottla.record.batch import parse_header
 from ottla.sim.disk import SimDisk
 
-LEVELS = {"metadata.version": 30, "group.version": 1, "eligible.leader.replicas.version": 1}
+LEVELS = {
+    "metadata.version": 30, "group.version": 1, "eligible.leader.replicas.version": 1, "transaction.version": 2,
+}  # fmt: skip
 FOLDER = "/data/__cluster_metadata-0"
 
 
@@ -77,11 +81,11 @@ def test_an_empty_log_is_bootstrapped_in_a_transaction_as_kafka_does() -> None:
         controller = await node.start()
 
         assert node.records() == [
-            "BeginTransactionRecord", *["FeatureLevelRecord"] * 3, "ConfigRecord", "EndTransactionRecord"
+            "BeginTransactionRecord", *["FeatureLevelRecord"] * 4, "ConfigRecord", "EndTransactionRecord"
         ]  # fmt: skip
         assert [parse_header(batch).base_offset for batch in node.log.batches] == [0, 1]
         assert controller.image.features == LEVELS
-        assert (controller.image.offset, controller.image.epoch) == (6, 1)
+        assert (controller.image.offset, controller.image.epoch) == (7, 1)
         assert len(node.published) == 1
 
     run(story)
@@ -97,7 +101,7 @@ def test_a_restart_does_not_bootstrap_again() -> None:
 
         second = await node.start(seed=2)
 
-        assert node.records().count("FeatureLevelRecord") == 3
+        assert node.records().count("FeatureLevelRecord") == 4
         assert second.image.topics == first.image.topics
         assert (second.image.epoch, second.image.offset) == (2, node.log.end_offset - 1)
         ((delta, image),) = node.published
@@ -390,5 +394,25 @@ def test_who_subscribes_late_is_told_all_there_is() -> None:
         assert list(delta.created_topics.values()) == ["t"]
         assert len(delta.changed_partitions) == 2
         assert image is controller.image
+
+    run(story)
+
+
+def test_a_broker_that_is_in_very_many_isrs_is_fenced_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_controller, "MAX_RECORDS", 4)
+
+    async def story() -> None:
+        node = Node()
+        controller = await node.start_with_broker()
+        await controller.submit(CreateTopics((NewTopic("t", 10, 1),)))
+        batches, epoch = len(node.log.batches), controller.image.brokers[1].epoch
+
+        await controller.submit(FenceBroker(1, epoch))
+
+        assert len(node.log.batches) == batches + 3
+        topic = controller.image.topic("t")
+        assert topic is not None
+        assert {partition.leader for partition in topic.partitions.values()} == {-1}
+        assert controller.image.brokers[1].fenced
 
     run(story)

@@ -10,13 +10,60 @@ from hypothesis import strategies as st
 from tests.metadata import given
 
 from ottla.env.randomness import SeededRandom
+from ottla.metadata.controller.hosts import host_feature
 from ottla.metadata.controller.placement import PlacementError, place
-from ottla.metadata.image import BrokerImage
+from ottla.metadata.image import BrokerImage, Endpoint
 
 
-def brokers(*ids: int, fenced: tuple[int, ...] = (), racks: dict[int, str] | None = None) -> list[BrokerImage]:
+def brokers(
+    *ids: int,
+    fenced: tuple[int, ...] = (),
+    racks: dict[int, str] | None = None,
+    hosts: dict[int, str] | None = None,
+) -> list[BrokerImage]:
+    """Each on a machine of its own, if nothing else is said."""
     model = given.cluster(1).brokers[1]
-    return [replace(model, id=one, fenced=one in fenced, rack=(racks or {}).get(one)) for one in ids]
+
+    def broker(one: int) -> BrokerImage:
+        host = (hosts or {}).get(one, f"host-{one}")
+        endpoints = (Endpoint("PLAINTEXT", host, 9092, 0),)
+        return replace(model, id=one, fenced=one in fenced, rack=(racks or {}).get(one), endpoints=endpoints)
+
+    return [broker(one) for one in ids]
+
+
+@for_all(st.integers(2, 9), st.integers(1, 40), st.integers(1, 6), st.integers(1, 5), st.integers(1, 3), st.integers())
+def test_replicas_share_no_machine_while_others_are_free(
+    count: int, partitions: int, factor: int, host_count: int, rack_count: int, seed: int
+) -> None:
+    ids = tuple(range(1, count + 1))
+    hosts = {one: f"host-{one % host_count}" for one in ids}
+    racks = {one: f"rack-{one % host_count % rack_count}" for one in ids}
+    if factor > count:
+        return
+
+    placed = place(brokers(*ids, racks=racks, hosts=hosts), partitions, factor, SeededRandom(Random(seed)))
+
+    for replicas in placed:
+        assert len(set(replicas)) == factor
+        assert len({hosts[one] for one in replicas}) == min(factor, len(set(hosts.values())))
+
+
+def test_a_broker_that_says_where_it_runs_is_believed() -> None:
+    one, two, three = brokers(1, 2, 3)
+    features = {**one.features, **dict(host_feature("a machine"))}
+    two, one = replace(two, features=features), replace(one, features=features)
+
+    placed = place([one, two, three], 30, 2, SeededRandom(Random(1)))
+
+    assert all(3 in replicas for replicas in placed)
+
+
+def test_a_broker_that_is_about_to_go_gets_nothing_new() -> None:
+    one, two = brokers(1, 2)
+    going = replace(two, in_controlled_shutdown=True)
+
+    assert place([one, going], 4, 1, SeededRandom(Random(1))) == [(1,)] * 4
 
 
 @for_all(

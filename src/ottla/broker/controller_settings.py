@@ -19,6 +19,7 @@ def controller_settings(env: Env, cluster_id: str, current: Callable[[], BrokerC
         config.default_replication_factor,
         config.get_int("internal.metadata.max.batch.size.in.bytes"),
         node_id=config.node_id,
+        static_voters=tuple(int(voter.partition("@")[0]) for voter in config.controller_quorum_voters),
         session_timeout_ms=config.broker_session_timeout_ms,
         balance_every_ms=config.get_int("leader.imbalance.check.interval.seconds") * 1000 if balances else None,
         unclean_every_ms=config.get_int("unclean.leader.election.interval.ms"),

@@ -18,8 +18,9 @@ from ottla.cli.output import outcome_option, print_outcome
 @click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for it.")
 @outcome_option
 def command(folder: Path, timeout: float, output: str | None) -> None:
-    """Stop the node of a data folder. Its data stay; `ottla up` starts it again."""
+    """Stop the node of a data folder, or all nodes of its cluster. The data stay; `ottla up` starts them again."""
     from ottla.cli.pid_file import running, stop
+    from ottla.cli.supervise.layout import FILE_NAME
     from ottla.model.errors import OttlaError
 
     folder = folder.absolute()
@@ -40,4 +41,5 @@ def command(folder: Path, timeout: float, output: str | None) -> None:
             f"or `kill -9 {node.pid}`: the next start then recovers its logs."
         )
     done |= {"pid": node.pid, "address": node.address or None, "stopped": True}
-    print_outcome(output, done, f"Stopped the node on {folder}{f' ({node.address})' if node.address else ''}.")
+    what = "all nodes" if (folder / FILE_NAME).exists() else "the node"
+    print_outcome(output, done, f"Stopped {what} on {folder}{f' ({node.address})' if node.address else ''}.")

@@ -14,6 +14,10 @@ from ottla.metadata.meta_properties import Damaged, MetaProperties
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import OttlaError
 from ottla.model.ids import parse_uuid, random_uuid, uuid_text
+from ottla.raft import initial_voters
+from ottla.raft.initial_voters import a_voter, parse_initial_voters
+from ottla.raft.quorum_config import listener_name
+from ottla.raft.voters import VoterSet
 
 
 def folders(config: BrokerConfig) -> tuple[str, ...]:
@@ -21,8 +25,13 @@ def folders(config: BrokerConfig) -> tuple[str, ...]:
     return tuple(dict.fromkeys((config.metadata_log_dir, *config.log_dirs)))
 
 
-def format_folders(config: BrokerConfig, cluster_id: str, *, ignore_formatted: bool = False) -> list[str]:
-    """Gives the folders that were formatted now; OttlaError if one already is, or is of another cluster or node."""
+def format_folders(
+    config: BrokerConfig, cluster_id: str, *, voters: VoterSet | None = None, ignore_formatted: bool = False
+) -> list[str]:
+    """Gives the folders that were formatted now; OttlaError if one already is, or is of another cluster or node.
+
+    `voters` are those of a quorum that can change (KIP-853); each of them knows the directory ids of all.
+    """
     _check_id(cluster_id)
     disk, now_ms = PosixDisk(), SystemClock().now_ms()
     blank = []
@@ -42,14 +51,56 @@ def format_folders(config: BrokerConfig, cluster_id: str, *, ignore_formatted: b
     try:
         for folder in blank:
             disk.make_dirs(folder)
+            directory_id = random_uuid(source)
             if folder == config.metadata_log_dir:
                 bootstrap.store(disk, folder, bootstrap_records(), LATEST_METADATA_VERSION, now_ms)
+                if voters is not None:
+                    initial_voters.store(disk, folder, voters, now_ms)
+                    me = voters.nodes.get(config.node_id)
+                    directory_id = me.key.directory_id if me is not None else directory_id
             # the last file: a folder without it counts as blank, so a format that was cut off is done again
-            meta = MetaProperties(cluster_id, config.node_id, random_uuid(source))
+            meta = MetaProperties(cluster_id, config.node_id, directory_id)
             meta_properties.store(disk, folder, meta, now_ms)
     except OSError as error:
         raise OttlaError(f"cannot format {folder}: {error.strerror}") from error
     return blank
+
+
+def chosen_voters(
+    config: BrokerConfig, *, standalone: bool, none_initially: bool, initial: str | None
+) -> VoterSet | None:
+    """As Kafka's tool understands its options. None: static voters, or ones that this node will learn of."""
+    chosen = [
+        name
+        for name, given in (
+            ("--standalone", standalone),
+            ("--no-initial-controllers", none_initially),
+            ("--initial-controllers", initial is not None),
+        )
+        if given
+    ]
+    if len(chosen) > 1:
+        raise OttlaError(f"{' and '.join(chosen)} exclude each other: give one")
+    if config.controller_quorum_voters and (standalone or initial is not None):
+        raise OttlaError(
+            f"{chosen[0]} is for a quorum whose voters are in its log, and controller.quorum.voters names others. Take "
+            "that line out, and set controller.quorum.bootstrap.servers instead."
+        )
+    if initial is not None:
+        return parse_initial_voters(initial, listener_name(config))
+    if standalone and config.listeners.controller:
+        source = SeededRandom(random.SystemRandom())
+        end = config.listeners.advertise_controller({}, lambda: "localhost")[0]
+        if not config.is_controller or end.port == 0:
+            raise OttlaError("--standalone is for a controller whose listener has a port of its own (see listeners)")
+        return VoterSet.of((a_voter(config.node_id, random_uuid(source), end.name, end.host, end.port),))
+    learns = bool(config.get("controller.quorum.bootstrap.servers")) and not config.controller_quorum_voters
+    if config.is_controller and learns and not chosen:
+        raise OttlaError(
+            "controller.quorum.voters is not set on this controller, so say which voters the quorum begins with: "
+            "--standalone, --initial-controllers, or --no-initial-controllers"
+        )
+    return None
 
 
 def format_if_new(config: BrokerConfig) -> None:
@@ -61,12 +112,13 @@ def format_if_new(config: BrokerConfig) -> None:
     )
 
 
-def check_formatted(config: BrokerConfig, file: Path) -> None:
+def check_formatted(config: BrokerConfig, file: Path, cores: int = 1) -> None:
     for folder in folders(config):
         if _look(folder) is None:
             raise OttlaError(
                 f"{folder} is not formatted. Once, before the first start: "
                 f"ottla storage format -t $(ottla storage random-uuid) -c {file}"
+                f"{f' --cores {cores}' if cores > 1 else ''}"
             )
 
 

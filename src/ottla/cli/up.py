@@ -71,8 +71,8 @@ def command(
 ) -> None:
     """Start a node here and now: a Kafka broker on 127.0.0.1:9092. Ctrl-C stops it, its data stay.
 
-    With --brokers, a cluster: a supervisor shows how its nodes are and restarts none by itself; `ottla node` stops, starts
-    and kills single ones. The same data folder again continues the same cluster, with more brokers if that is asked for.
+    With --brokers, a cluster: a supervisor shows how its nodes are and restarts none by itself; `ottla node` stops,
+    starts and kills single ones. The same data folder again continues the same cluster, with more brokers if asked for.
     """
     ctrl_c = CtrlC()
 

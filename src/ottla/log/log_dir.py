@@ -317,12 +317,12 @@ class LogDir:
         jobs = min(len(logs), _STOPPING_JOBS)
         await asyncio.gather(*[blocking(_stop, logs[number::jobs]) for number in range(jobs)])
         try:
-            for name, offsets in (
-                (RECOVERY_POINT_CHECKPOINT, self._recovery_offsets()),
-                (LOG_START_OFFSET_CHECKPOINT, self._start_offsets_to_keep()),
-                (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
+            for file, offsets in (
+                (self._recovery_file, self._recovery_offsets()),
+                (self._start_file, self._start_offsets_to_keep()),
+                (self._high_watermark_file, high_watermarks),
             ):
-                write_atomically(self._disk, f"{self.path}/{name}", write_offsets(offsets))
+                file.put_now(write_offsets(offsets))  # the same may be on its way in a thread
             if all(log.failed is None for log in self.logs.values()):
                 write_atomically(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_MARK}", write_clean_shutdown(broker_epoch))
         except OSError as error:

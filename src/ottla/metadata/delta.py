@@ -1,11 +1,11 @@
 """Changes on top of an image: replay records, then `apply` gives the next image; the delta says what is different.
 
-Copy on write, one dict at a time: an image shares with the one before it all that no record touched.
+Copy on write, one mapping at a time: an image shares with the one before it all that no record touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 from uuid import UUID
@@ -21,6 +21,7 @@ from ottla.metadata.image import (
     ResourceType,
     TopicImage,
 )
+from ottla.metadata.large_map import writable_copy
 from ottla.metadata.records.base import MetadataRecord
 from ottla.metadata.replay_error import ReplayError
 
@@ -42,14 +43,14 @@ class Changed(Generic[K, V]):
 
     def __init__(self, base: Mapping[K, V]) -> None:
         self._now = base
-        self._copy: dict[K, V] | None = None
+        self._copy: MutableMapping[K, V] | None = None
 
     def read(self) -> Mapping[K, V]:
         return self._now
 
-    def write(self) -> dict[K, V]:
+    def write(self) -> MutableMapping[K, V]:
         if self._copy is None:
-            self._now = self._copy = dict(self._now)
+            self._now = self._copy = writable_copy(self._now)
         return self._copy
 
 
@@ -75,7 +76,7 @@ class MetadataDelta:
         self._controllers = Changed(base.controllers)
         self._topics = Changed(base.topics)
         self._topic_ids = Changed(base.topic_ids)
-        self._partitions: dict[UUID, dict[int, PartitionImage]] = {}
+        self._partitions: dict[UUID, MutableMapping[int, PartitionImage]] = {}
         self._configs = Changed(base.configs)
         self._held: Changed[Hashable, MetadataRecord] = Changed(base.held)
 
@@ -107,7 +108,7 @@ class MetadataDelta:
         """The image with all that was replayed. Nothing may be replayed after this: the image has the delta's dicts."""
         for topic_id, partitions in self._partitions.items():
             topic = self._topics.read()[topic_id]
-            self._topics.write()[topic_id] = replace(topic, partitions=dict(partitions))
+            self._topics.write()[topic_id] = TopicImage(topic.id, topic.name, partitions)
         return MetadataImage(
             offset=offset,
             epoch=epoch,
@@ -252,7 +253,7 @@ class MetadataDelta:
 
     def _set_partition(self, topic_id: UUID, number: int, partition: PartitionImage) -> None:
         if topic_id not in self._partitions:
-            self._partitions[topic_id] = dict(self._partitions_of(topic_id))
+            self._partitions[topic_id] = writable_copy(self._partitions_of(topic_id))
         self._partitions[topic_id][number] = partition
         self.changed_partitions[PartitionKey(topic_id, number)] = None
 

@@ -1,6 +1,7 @@
 """What the metadata log adds up to at one offset. Immutable: under a request that uses one image nothing changes.
 
-The mappings are plain dicts that nobody writes to once they are in an image; delta.py copies those it changes.
+The mappings are dicts, large ones LargeMaps, that nobody writes to once they are in an image; delta.py copies those it
+changes.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from ottla.metadata.batches import metadata_batch
 from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.features import MIN_ISR, activation_records
 from ottla.metadata.controller.requests import Request
-from ottla.metadata.controller.result import ControllerResult, Refused
+from ottla.metadata.controller.result import MAX_RECORDS, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.controller.soft_state import SoftState
 from ottla.metadata.delta import MetadataDelta
@@ -82,6 +82,12 @@ class LocalController:
         self._raft.on_failed.append(self._fail)
         self._feed.on_published.append(self._published)
 
+    async def stop(self) -> None:
+        """After raft has stopped."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        await self._own.stop()
+
     async def until_active(self) -> None:
         """Returns at once if it is; waits for as long as it takes."""
         if self.is_active:
@@ -100,7 +106,7 @@ class LocalController:
         if isinstance(result, Refused):
             raise KafkaError(result.error.code, result.error.message)
         if result.records:
-            reply: R = await self._append(result.records, result.reply)
+            reply: R = await self._append_all(result)
             return reply
         if self._feed.published_offset < self._speculative.offset:
             # The decision looked at records that may still be lost; its reply must not get ahead of them.
@@ -130,6 +136,13 @@ class LocalController:
         self._speculative = delta.apply(offset, self._raft.epoch)
         self._soft.follow(delta, self._speculative)
         self._feed.offer(delta, self._speculative, size, now_ms)
+
+    def _append_all(self, result: ControllerResult[R]) -> asyncio.Future[Any]:
+        records, size = result.records, len(result.records) if result.is_whole else MAX_RECORDS
+        for first in range(0, len(records) - size, size):
+            # nobody waits for these: the last batch is committed after them
+            self._append(records[first : first + size], None).add_done_callback(lambda done: done.exception())
+        return self._append(records[(len(records) - 1) // size * size :], result.reply)
 
     def _append(self, records: Sequence[MetadataRecord], reply: Any) -> asyncio.Future[Any]:
         """Replayed before it is appended: a record that contradicts the state must not get into the log."""
@@ -178,6 +191,8 @@ class LocalController:
         self._alarm = self._env.loop.call_later(self._soft.wake_in_ms() / 1000, self._wake)
 
     def _wake(self) -> None:
+        if not self.is_active or not self._raft.is_leader:
+            return
         for request in self._soft.due():
             self._own.start(self._submit_own(request), "decided by the controller itself")
         self._set_alarm()

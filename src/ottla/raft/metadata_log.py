@@ -29,7 +29,7 @@ class MetadataLog:
     def open(cls, env: Env, log_dir: str, config: LogConfig) -> MetadataLog:
         """Checks the whole log, as Kafka does: it is small, and everything hangs on it."""
         folder = f"{log_dir}/{METADATA_PARTITION}"
-        if not env.disk.exists(folder):
+        if not env.disk.exists(f"{folder}/{PARTITION_METADATA}"):  # the folder may be there: with voters, by a format
             env.disk.make_dirs(folder)
             write_atomically(env.disk, f"{folder}/{PARTITION_METADATA}", write_topic_id(METADATA_TOPIC_ID))
             env.disk.sync_dir(log_dir)

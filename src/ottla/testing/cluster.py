@@ -24,6 +24,10 @@ from ottla.env.randomness import SeededRandom
 from ottla.metadata import meta_properties
 from ottla.metadata.meta_properties import MetaProperties
 from ottla.model.config import BrokerConfig, broker_config
+from ottla.model.ids import random_uuid, uuid_text
+from ottla.raft import initial_voters
+from ottla.raft.initial_voters import a_voter
+from ottla.raft.voters import VoterSet
 from ottla.testing.apache_kafka import free_port
 
 T = TypeVar("T")
@@ -33,7 +37,9 @@ _WITHIN_S = 60.0
 class Cluster:
     """Nodes have the ids 1, 2, 3 ...; all are controllers, unless `roles` says otherwise for one."""
 
-    def __init__(self, folder: Path, size: int, roles: dict[int, str], settings: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, size: int, roles: dict[int, str], settings: dict[str, str], initial: tuple[int, ...]
+    ) -> None:
         self.folder = folder
         self.nodes: dict[int, Node] = {}
         """Those that run."""
@@ -42,8 +48,11 @@ class Cluster:
         self.ports = {i: free_port() for i in self.ids}
         self.controller_ports = {i: free_port() for i in self.ids}
         source = SeededRandom(random.SystemRandom())
-        self.cluster_id = meta_properties.uuid_text(meta_properties.random_uuid(source))
+        self.cluster_id = uuid_text(random_uuid(source))
         self.settings = settings
+        self.initial = VoterSet.of(
+            a_voter(i, random_uuid(source), "CONTROLLER", "127.0.0.1", self.controller_ports[i]) for i in initial
+        )
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name="ottla cluster", daemon=True)
         self._thread.start()
@@ -54,14 +63,18 @@ class Cluster:
             listeners.append(f"PLAINTEXT://127.0.0.1:{self.ports[i]}")
         if "controller" in roles:
             listeners.append(f"CONTROLLER://127.0.0.1:{self.controller_ports[i]}")
-        voters = [f"{j}@127.0.0.1:{self.controller_ports[j]}" for j in self.ids if "controller" in self.roles[j]]
+        controllers = {j: self.controller_ports[j] for j in self.ids if "controller" in self.roles[j]}
+        quorum = {"controller.quorum.voters": ",".join(f"{j}@127.0.0.1:{port}" for j, port in controllers.items())}
+        if len(self.initial):
+            servers = ",".join(f"127.0.0.1:{port}" for port in controllers.values())
+            quorum = {"controller.quorum.bootstrap.servers": servers}
         return broker_config(
             {
                 "process.roles": roles,
                 "node.id": str(i),
                 "listeners": ",".join(listeners),
                 "controller.listener.names": "CONTROLLER",
-                "controller.quorum.voters": ",".join(voters),
+                **quorum,
                 "log.dirs": str(self.folder / str(i)),
                 **self.settings,
             }
@@ -88,10 +101,24 @@ class Cluster:
 
     async def _start(self, i: int) -> None:
         config = self.config(i)
-        _format(config, self.cluster_id)
+        self._format(config)
         node = Node(real_env(), config)
         self.nodes[i] = node
         await node.start()
+
+    def _format(self, config: BrokerConfig) -> None:
+        disk, source = PosixDisk(), SeededRandom(random.SystemRandom())
+        for folder in dict.fromkeys((config.metadata_log_dir, *config.log_dirs)):
+            if meta_properties.load(disk, folder) is not None:
+                continue
+            disk.make_dirs(folder)
+            directory_id = random_uuid(source)
+            voter = self.initial.nodes.get(config.node_id)
+            if folder == config.metadata_log_dir and voter is not None:
+                initial_voters.store(disk, folder, self.initial, now_ms=0)
+                directory_id = voter.key.directory_id
+            meta = MetaProperties(self.cluster_id, config.node_id, directory_id)
+            meta_properties.store(disk, folder, meta, now_ms=0)
 
     def stop(self, i: int) -> None:
         self.run(self.nodes.pop(i).stop())
@@ -123,22 +150,24 @@ class Cluster:
 
 @contextmanager
 def running_cluster(
-    folder: Path, size: int, roles: dict[int, str] | None = None, *, start: bool = True, **settings: str | int
+    folder: Path,
+    size: int,
+    roles: dict[int, str] | None = None,
+    *,
+    start: bool = True,
+    initial_voters: tuple[int, ...] = (),
+    **settings: str | int,
 ) -> Iterator[Cluster]:
-    """Settings are configs of all nodes with `_` for `.`."""
-    cluster = Cluster(folder, size, roles or {}, {name.replace("_", "."): str(v) for name, v in settings.items()})
+    """Settings are configs of all nodes with `_` for `.`.
+
+    `initial_voters` are those that the quorum begins with, if its voters are in the log (KIP-853); by default all
+    controllers are voters by their config.
+    """
+    given = {name.replace("_", "."): str(value) for name, value in settings.items()}
+    cluster = Cluster(folder, size, roles or {}, given, initial_voters)
     try:
         if start:
             cluster.start(*cluster.ids)
         yield cluster
     finally:
         cluster.close()
-
-
-def _format(config: BrokerConfig, cluster_id: str) -> None:
-    disk, source = PosixDisk(), SeededRandom(random.SystemRandom())
-    for folder in dict.fromkeys((config.metadata_log_dir, *config.log_dirs)):
-        if meta_properties.load(disk, folder) is None:
-            disk.make_dirs(folder)
-            meta = MetaProperties(cluster_id, config.node_id, meta_properties.random_uuid(source))
-            meta_properties.store(disk, folder, meta, now_ms=0)

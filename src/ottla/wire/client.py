@@ -138,6 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         """For who sees to it himself that little is under way, and that an answer comes in time."""
         correlation_id = self._write(key, version, body)
         answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(_seen)
         self._pending.append(_Pending(correlation_id, key, version, answer))
         return answer
 
@@ -275,6 +276,12 @@ class Connection(asyncio.BufferedProtocol):
             self._lost = ConnectionFailed(reason)
         if self._transport is not None:
             self._transport.abort()
+
+
+def _seen(answer: asyncio.Future[memoryview]) -> None:
+    """One that nobody waits for any more may fail in peace."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _known_versions(key: int) -> VersionRange | None:

@@ -35,7 +35,8 @@ def node_command(name: str, text: str, done: str) -> click.Command:
 
         told = ask(folder.absolute(), name, number, timeout)
         row = next(node for node in told["nodes"] if node["node"] == number)
-        print_outcome(output, row, f"{done.format(number)}{f' at {row["address"]}' if row['state'] == 'up' else ''}.")
+        where = f" at {row['address']}" if row["state"] == "up" else ""
+        print_outcome(output, row, f"{done.format(number)}{where}.")
         if told["without_quorum"]:
             note(
                 f"Most voters of the metadata quorum are down ({told['without_quorum']}): nothing can be elected or "

@@ -69,10 +69,10 @@ class Layout:
         if number < there:
             last = there
             raise OttlaError(
-                f"this is a cluster of {there} brokers, and {number} were asked for. A broker is not left out just like "
-                f"that: it may hold the only copy of a partition. Start all {there}, move everything away from it "
-                f"(`ottla reassign plan --remove-broker {last} -f plan.json`, then `ottla reassign run plan.json`), and "
-                f"stop it: `ottla node stop {last}`"
+                f"this is a cluster of {there} brokers, and {number} were asked for. A broker is not just left out: it "
+                f"may hold the only copy of a partition. Start all {there}, move everything away from it (`ottla "
+                f"reassign plan --remove-broker {last} -f plan.json`, then `ottla reassign run plan.json`), and stop "
+                f"it: `ottla node stop {last}`"
             )
         added = tuple(Place(each, is_broker=True, is_voter=False) for each in range(there + 1, number + 1))
         return replace(self, nodes=(*self.brokers, *added, *(node for node in self.nodes if not node.is_broker)))

@@ -35,8 +35,8 @@ def chosen_layout(folder: Path, brokers: int | None, controllers: int | None) ->
             return None
         if (folder / "meta.properties").exists():
             raise OttlaError(
-                f"{folder} holds a single node, which keeps its metadata alone. `ottla up` without --brokers starts it; "
-                "for a cluster give another --data"
+                f"{folder} holds a single node, which keeps its metadata alone. `ottla up` without --brokers starts "
+                "it; for a cluster give another --data"
             )
         return layouts.new_layout(_new_cluster_id(), brokers, controllers)
     if controllers is not None and controllers != there.own_controllers:

@@ -1,7 +1,7 @@
 """Runs the nodes of a cluster: starts them together, shows how they are, stops them in order.
 
-It restarts none by itself. One thread, which waits for signals, for nodes that begin to serve or end, and for who asks over the socket; so a fork
-takes nothing along that it should not.
+It restarts none by itself. One thread, which waits for signals, for nodes that begin to serve or end, and for who asks
+over the socket; so a fork takes nothing along that it should not.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ottla.cli.detach import LOG_NAME
 from ottla.cli.supervise import control
 from ottla.cli.supervise.child import Child, State
 from ottla.cli.supervise.control import Asking
-from ottla.cli.supervise.layout import Layout
+from ottla.cli.supervise.layout import Layout, Place
 from ottla.cli.supervise.order import next_to_stop, nodes_without_quorum
 from ottla.model.errors import OttlaError
 
@@ -40,11 +41,14 @@ class _Wish(NamedTuple):
 
 
 class Supervisor:
-    """`show` is called when something has changed and every second: with all nodes, and a line to tell, if any."""
+    """`show` is called when something has changed and every second: with all nodes, and a line to tell, if any.
+
+    Without a folder nobody can ask, and nodes write their logs where the supervisor does.
+    """
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | None,
         layout: Layout,
         configs: Mapping[int, BrokerConfig],
         show: Callable[[Sequence[Child], str | None], None],
@@ -66,16 +70,17 @@ class Supervisor:
         self._is_told = False
         self._begun = time.monotonic()
         self.children = {
-            place.id: Child(place, configs[place.id], folder, self._forget) for place in layout.nodes
-        }  # fmt: skip
+            place.id: Child(place, configs[place.id], self._log(place), self._forget) for place in layout.nodes
+        }
 
     def run(self, on_started: Callable[[], None]) -> None:
         """Until all nodes have stopped because they were told to. OttlaError if none could be started."""
         signal.set_wakeup_fd(self._wake)
         for number in _SIGNALS:
             signal.signal(number, lambda *_: None)
-        self._listener = control.listen(self.folder)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        if self.folder is not None:
+            self._listener = control.listen(self.folder)
+            self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._woken, selectors.EVENT_READ, self._signalled)
         for child in self.children.values():
             self._start(child)
@@ -89,6 +94,9 @@ class Supervisor:
                 self._show(list(self.children.values()), None)
         finally:
             self._end()
+
+    def _log(self, place: Place) -> Path | None:
+        return None if self.folder is None else self.folder / place.folder_name / LOG_NAME
 
     def _patience(self) -> float:
         return 0.05 if self._stopping_since is not None else 1.0
@@ -124,9 +132,10 @@ class Supervisor:
         if child.state is State.STOPPED:
             self._tell(f"Node {number} has stopped.")
         else:
-            self._tell(
-                f"Node {number} {child.why}. Its log is {child.log}; `ottla node start {number}` starts it again."
-            )
+            again = "It stays down until all are started anew"
+            if child.log is not None:
+                again = f"Its log is {child.log}; `ottla node start {number}` starts it again"
+            self._tell(f"Node {number} {child.why}. {again}.")
         if self._stopping_since is None and (lost := nodes_without_quorum(self.layout, self.children)):
             self._tell(f"Most voters of the metadata quorum are down ({lost}): nothing can be elected or changed.")
 
@@ -180,7 +189,8 @@ class Supervisor:
         for child in self.children.values():
             if child.lives:
                 os.waitpid(child.pid, 0)
-        control.remove(self.folder)
+        if self.folder is not None:
+            control.remove(self.folder)
         signal.set_wakeup_fd(-1)
         self._close()
 
@@ -225,17 +235,16 @@ class Supervisor:
             return
         try:
             child = self.children[self.layout.node(-1 if number is None else number).id]
-            self._begin(verb, child)
+            self._wishes.append(_Wish(asking, self._begin(verb, child), child))
         except OttlaError as error:
             asking.answer({"error": str(error)})
-            return
-        self._wishes.append(_Wish(asking, verb, child))
 
     def _leave(self, asking: Asking) -> None:
         self._selector.unregister(asking.connection)
         self._asking.discard(asking)
 
-    def _begin(self, verb: str, child: Child) -> None:
+    def _begin(self, verb: str, child: Child) -> str:
+        """Gives what is to be waited for: to restart what does not run is to start it."""
         if self._stopping_since is not None:
             raise OttlaError("all nodes are being stopped")
         number = child.place.id
@@ -251,6 +260,8 @@ class Supervisor:
             child.tell(signal.SIGTERM)
         else:
             self._start(child)
+            return "start"
+        return verb
 
     def _grant(self) -> None:
         """Answers those whose wish has come true, or cannot."""
@@ -288,6 +299,6 @@ def as_row(child: Child) -> dict[str, Any]:
         "address": child.address,
         "bytes": child.memory() if child.lives else None,
         "why": child.why or None,
-        "folder": str(child.log.parent),
+        "folder": str(child.log and child.log.parent),
         "log": str(child.log),
     }

@@ -67,9 +67,21 @@ def run_cluster(wanted: Wanted, pid_file: PidFile, *, detach: bool, output: str 
         pid, _ = start_detached(folder, run)
         pid_file.close()
         told(pid, folder / LOG_NAME)
+        _check_all_up(folder)
         return
     run(lambda _: told(os.getpid(), None))
     note("All nodes have stopped; the data stay.")
+
+
+def _check_all_up(folder: Path) -> None:
+    """Who starts it in the background would not see what the supervisor shows."""
+    from ottla.cli.supervise.control import ask
+    from ottla.model.errors import OttlaError
+
+    down = [node for node in ask(folder, "list", None, 10.0)["nodes"] if node["state"] != "up"]
+    if down:
+        told = "; ".join(f"node {node['node']} {node['why'] or 'is ' + node['state']}" for node in down)
+        raise OttlaError(f"not all nodes are up: {told}. `ottla node start` starts one again, `ottla down` stops all")
 
 
 def _tell(output: str | None, started: _Started) -> None:

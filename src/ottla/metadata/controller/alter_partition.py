@@ -33,7 +33,7 @@ def alter_partition(
     for proposal in request.partitions:
         breathe()
         replies.append(_alter(proposal, broker.id, image, changes, records))
-    return ControllerResult(tuple(replies), tuple(records))
+    return ControllerResult(tuple(replies), tuple(records), is_whole=False)
 
 
 def _alter(

@@ -40,7 +40,7 @@ def register_broker(
     partitions = PartitionChanges(image, settings, soft)
     ended_well = existing is not None and request.previous_broker_epoch == existing.epoch
     changes = (partitions.without_broker if ended_well else partitions.after_crash)(request.broker_id)
-    return ControllerResult(epoch, (*changes, _registration(request, epoch, True, False)))
+    return ControllerResult(epoch, (*changes, _registration(request, epoch, True, False)), is_whole=False)
 
 
 def unfence_broker(
@@ -50,7 +50,7 @@ def unfence_broker(
     if isinstance(broker, Refused):
         return broker
     records = unfenced(broker, PartitionChanges(image, settings, soft)) if broker.fenced else ()
-    return ControllerResult(None, tuple(records))
+    return ControllerResult(None, tuple(records), is_whole=False)
 
 
 def fence_broker(
@@ -61,7 +61,7 @@ def fence_broker(
         return broker
     soft.end_session(broker.id)
     records = () if broker.fenced else fenced(broker, PartitionChanges(image, settings, soft))
-    return ControllerResult(None, tuple(records))
+    return ControllerResult(None, tuple(records), is_whole=False)
 
 
 def begin_controlled_shutdown(
@@ -70,7 +70,8 @@ def begin_controlled_shutdown(
     broker = check_epoch(image, request.broker_id, request.broker_epoch)
     if isinstance(broker, Refused):
         return broker
-    return ControllerResult(None, tuple(in_controlled_shutdown(broker, PartitionChanges(image, settings, soft))))
+    records = in_controlled_shutdown(broker, PartitionChanges(image, settings, soft))
+    return ControllerResult(None, tuple(records), is_whole=False)
 
 
 def fenced(broker: BrokerImage, changes: PartitionChanges) -> list[MetadataRecord]:
@@ -100,7 +101,8 @@ def unregister_broker(
     from ottla.metadata.records.unregister_broker_record import UnregisterBrokerRecord
 
     changes = PartitionChanges(image, settings, soft).without_unregistered(broker.id)
-    return ControllerResult(None, (*changes, UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)))
+    gone = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
+    return ControllerResult(None, (*changes, gone), is_whole=False)
 
 
 def register_controller(request: RegisterController) -> ControllerResult[None]:

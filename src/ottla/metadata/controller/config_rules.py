@@ -8,7 +8,7 @@ from ottla.metadata.controller.settings import ConfigRules
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.model.config.broker import BrokerConfig
 from ottla.model.config.client_metrics import validate_client_metrics
-from ottla.model.config.definition import ConfigDef, ConfigType, format_value
+from ottla.model.config.definition import ConfigDef, ConfigType, Value, format_value
 from ottla.model.config.group import validate_group_configs
 from ottla.model.config.tables.broker import BROKER_CONFIGS
 from ottla.model.config.tables.topic import TOPIC_CONFIGS
@@ -37,8 +37,15 @@ def config_rules(broker: Callable[[], BrokerConfig | None] = lambda: None) -> Co
         definition = _definition(resource, name)
         return None if definition is None else definition.default_text
 
+    last: tuple[BrokerConfig | None, Mapping[str, Value]] = (None, topic_values(None, {}))
+
     def inherited(name: str) -> str | None:
-        return format_value(topic_values(broker(), {})[name])
+        """One config holds for long, and decisions ask often."""
+        nonlocal last
+        current = broker()
+        if current is not last[0]:
+            last = current, topic_values(current, {})
+        return format_value(last[1][name])
 
     return ConfigRules(check, is_list, default, inherited)
 

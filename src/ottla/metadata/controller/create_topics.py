@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from ottla.env.slices import breathe
-from ottla.metadata.controller import configs, placement, topic_names
+from ottla.metadata.controller import configs, topic_names
 from ottla.metadata.controller.assignments import has_active, nobody_could_lead, partition_record, wrong_with_replicas
+from ottla.metadata.controller.placement import PlacementError, Placer
 from ottla.metadata.controller.requests import USE_DEFAULT, CreateTopics, NewTopic, TopicCreated
 from ottla.metadata.controller.result import MAX_RECORDS, ApiError, ControllerResult
 from ottla.metadata.controller.settings import ControllerSettings
@@ -34,11 +35,12 @@ def create_topics(
     if _partitions_asked(wanted, settings) > MAX_PARTITIONS:
         return _all_refused(counts, "Excessively large number of partitions per request.")
     collisions: dict[str, str] | None = None
+    placer = Placer(image.brokers.values(), settings.random)
     for topic in wanted:
         breathe()
         if collisions is None and topic_names.has_collision_chars(topic.name):
             collisions = topic_names.colliding(image.topic_ids)
-        outcome = _create(topic, image, settings, collisions or {})
+        outcome = _create(topic, image, settings, collisions or {}, placer)
         if isinstance(outcome, ApiError):
             replies.append(TopicCreated(topic.name, outcome))
         else:
@@ -82,7 +84,7 @@ def _created(name: str, records: list[MetadataRecord]) -> TopicCreated:
 
 
 def _create(
-    topic: NewTopic, image: MetadataImage, settings: ControllerSettings, collisions: dict[str, str]
+    topic: NewTopic, image: MetadataImage, settings: ControllerSettings, collisions: dict[str, str], placer: Placer
 ) -> list[MetadataRecord] | ApiError:
     if error := _check_name(topic.name, image, collisions):
         return error
@@ -93,7 +95,7 @@ def _create(
     values = {name: value for name, value in topic.configs if value is not None}
     if values and (wrong := settings.configs.check(resource, values)) is not None:
         return wrong
-    replicas = _manual(topic, image) if topic.assignments else _placed(topic, image, settings)
+    replicas = _manual(topic, image) if topic.assignments else _placed(topic, image, settings, placer)
     if isinstance(replicas, ApiError):
         return replicas
     topic_id = settings.random.uuid()
@@ -141,7 +143,9 @@ def _wrong_with_assignment(
     return wrong_with_replicas(replicas, factor, image) or nobody_could_lead(partition, replicas, image)
 
 
-def _placed(topic: NewTopic, image: MetadataImage, settings: ControllerSettings) -> list[tuple[int, ...]] | ApiError:
+def _placed(
+    topic: NewTopic, image: MetadataImage, settings: ControllerSettings, placer: Placer
+) -> list[tuple[int, ...]] | ApiError:
     if topic.replication_factor < USE_DEFAULT or topic.replication_factor == 0:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
         return ApiError(ErrorCode.invalid_replication_factor, message)
@@ -153,8 +157,8 @@ def _placed(topic: NewTopic, image: MetadataImage, settings: ControllerSettings)
     count = settings.default_num_partitions if topic.num_partitions == USE_DEFAULT else topic.num_partitions
     reason = "All brokers are currently fenced or in controlled shutdown."
     try:
-        placed = placement.place(image.brokers.values(), count, factor, settings.random)
-    except placement.PlacementError as error:
+        placed = placer.place(count, factor)
+    except PlacementError as error:
         reason = str(error)
     else:
         if all(has_active(replicas, image) for replicas in placed):

@@ -63,7 +63,7 @@ def assign_replicas(
             record = replace(record, directories=change.before.directories)
         if record is not None:
             records.append(record)
-    return ControllerResult(tuple(replies), tuple(records))
+    return ControllerResult(tuple(replies), tuple(records), is_whole=False)
 
 
 def _partition(image: MetadataImage, assignment: ReplicaDirectory, broker_id: int) -> PartitionImage | ApiError:
@@ -92,7 +92,8 @@ def take_offline(
     broker = check_epoch(image, request.broker_id, request.broker_epoch)
     if isinstance(broker, Refused):
         return broker
-    return ControllerResult(None, tuple(offline(broker, request.directories, image, settings, soft)))
+    records = offline(broker, request.directories, image, settings, soft)
+    return ControllerResult(None, tuple(records), is_whole=False)
 
 
 def offline(

@@ -42,7 +42,7 @@ def elect_leaders(
             elif outcome is not _NOT_NEEDED or request.partitions is not None:
                 outcomes.append((number, outcome))
         replies.append((asked.topic, tuple(outcomes)))
-    return ControllerResult(tuple(replies), tuple(records))
+    return ControllerResult(tuple(replies), tuple(records), is_whole=False)
 
 
 def balance_leaders(image: MetadataImage, settings: ControllerSettings, soft: SoftState) -> ControllerResult[bool]:

@@ -56,7 +56,8 @@ def heartbeat(
     if state is State.GOES:
         soft.end_session(broker.id)
     is_caught_up = request.metadata_offset >= pulse.registered_at
-    return ControllerResult(HeartbeatReply(is_caught_up, state in _FENCED, state is State.GOES), tuple(records))
+    reply = HeartbeatReply(is_caught_up, state in _FENCED, state is State.GOES)
+    return ControllerResult(reply, tuple(records), is_whole=False)
 
 
 def _state(broker: BrokerImage, pulse: BrokerPulse) -> State:

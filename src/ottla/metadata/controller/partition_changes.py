@@ -59,13 +59,13 @@ class PartitionChanges:
 
     def without_directories(self, broker_id: int, offline: Collection[UUID]) -> list[MetadataRecord]:
         """Takes a broker out of the ISR of every partition that it has in one of these directories."""
-        return [
-            record for directory in offline for record in self._changes(self._index.in_directory[directory], broker_id)
-        ]
-
-    def without_replicas(self, broker_id: int, partitions: Iterable[PartitionKey]) -> list[MetadataRecord]:
-        """Takes a broker out of the ISR of these."""
-        return self._changes(partitions, broker_id)
+        topics = self._image.topics
+        lying_there = (
+            key
+            for key in self._index.in_isr[broker_id]
+            if topics[key.topic_id].partitions[key.partition].directory_of(broker_id) in offline
+        )
+        return self._changes(lying_there, broker_id)
 
     def change(
         self,

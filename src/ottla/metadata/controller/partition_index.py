@@ -1,4 +1,4 @@
-"""Which partitions a broker, a directory or a plight concerns, so that no event looks at all of them.
+"""Which partitions a broker or a plight concerns, so that no event looks at all of them.
 
 Kept beside an image and brought along from one to the next by deltas. A set of partitions is an integer for each topic,
 with one bit for each partition: a million partitions on three brokers each must not take a gigabyte.
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from ottla.metadata.delta import MetadataDelta, PartitionKey
-from ottla.metadata.image import NO_LEADER, RESERVED_DIRECTORIES, MetadataImage, PartitionImage
+from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 
 
 class PartitionSet:
@@ -41,6 +41,11 @@ class PartitionSet:
     def add(self, topic_id: UUID, partition: int) -> None:
         self._bits[topic_id] = self._bits.get(topic_id, 0) | 1 << partition
 
+    def add_all(self, topic_id: UUID, bits: int) -> None:
+        """Of a topic that has none here yet."""
+        if bits:
+            self._bits[topic_id] = bits
+
     def discard(self, topic_id: UUID, partition: int) -> None:
         bits = self._bits.get(topic_id, 0) & ~(1 << partition)
         if bits:
@@ -54,14 +59,40 @@ class PartitionIndex:
         self.image = image
         self.in_isr: defaultdict[int, PartitionSet] = defaultdict(PartitionSet)
         self.in_elr: defaultdict[int, PartitionSet] = defaultdict(PartitionSet)
-        self.in_directory: defaultdict[UUID, PartitionSet] = defaultdict(PartitionSet)
         self.leaderless = PartitionSet()
         self.not_preferred = PartitionSet()
         self.reassigning = PartitionSet()
         self.led_by: Counter[int] = Counter()
         for topic in image.topics.values():
-            for number, partition in topic.partitions.items():
-                self._put(topic.id, number, None, partition)
+            self._add(topic)
+
+    def _add(self, topic: TopicImage) -> None:
+        """All of a topic at once: a controller that takes over has many to go through."""
+        isr: defaultdict[int, int] = defaultdict(int)
+        elr: defaultdict[int, int] = defaultdict(int)
+        leaderless = not_preferred = reassigning = 0
+        led_by = self.led_by
+        for number, partition in topic.partitions.items():
+            bit = 1 << number
+            for broker_id in partition.isr:
+                isr[broker_id] |= bit
+            for broker_id in partition.elr:
+                elr[broker_id] |= bit
+            leader = partition.leader
+            led_by[leader] += 1
+            if leader != partition.replicas[0]:
+                not_preferred |= bit
+                if leader == NO_LEADER:
+                    leaderless |= bit
+            if partition.adding_replicas or partition.removing_replicas:
+                reassigning |= bit
+        for broker_id, bits in isr.items():
+            self.in_isr[broker_id].add_all(topic.id, bits)
+        for broker_id, bits in elr.items():
+            self.in_elr[broker_id].add_all(topic.id, bits)
+        self.leaderless.add_all(topic.id, leaderless)
+        self.not_preferred.add_all(topic.id, not_preferred)
+        self.reassigning.add_all(topic.id, reassigning)
 
     def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """To the image that a delta on top of this one made."""
@@ -76,7 +107,6 @@ class PartitionIndex:
     def _put(self, topic_id: UUID, number: int, before: PartitionImage | None, now: PartitionImage | None) -> None:
         _move(self.in_isr, topic_id, number, before.isr if before else (), now.isr if now else ())
         _move(self.in_elr, topic_id, number, before.elr if before else (), now.elr if now else ())
-        _move(self.in_directory, topic_id, number, before.directories if before else (), now.directories if now else ())
         if before is not None:
             self.led_by[before.leader] -= 1
         if now is None:
@@ -90,21 +120,16 @@ class PartitionIndex:
 
 
 def _move(
-    sets: defaultdict[int, PartitionSet] | defaultdict[UUID, PartitionSet],
-    topic_id: UUID,
-    number: int,
-    before: tuple[int, ...] | tuple[UUID, ...],
-    now: tuple[int, ...] | tuple[UUID, ...],
+    sets: defaultdict[int, PartitionSet], topic_id: UUID, number: int, before: tuple[int, ...], now: tuple[int, ...]
 ) -> None:
     if before == now:
         return
-    index: dict[int | UUID, PartitionSet] = sets  # type: ignore[assignment]
-    for key in before:
-        if key not in now:
-            index[key].discard(topic_id, number)
-    for key in now:
-        if key not in before and key not in RESERVED_DIRECTORIES:
-            index[key].add(topic_id, number)
+    for broker_id in before:
+        if broker_id not in now:
+            sets[broker_id].discard(topic_id, number)
+    for broker_id in now:
+        if broker_id not in before:
+            sets[broker_id].add(topic_id, number)
 
 
 def _mark(marked: PartitionSet, topic_id: UUID, number: int, is_so: bool) -> None:

@@ -22,10 +22,15 @@ MAX_RECORDS: Final = 10_000  # that one request may bring about
 
 @dataclass(frozen=True, slots=True)
 class ControllerResult(Generic[R]):
-    """The records are one batch: all of them come to be, or none. With an error there are no records."""
+    """The records are one batch: all of them come to be, or none. With an error there are no records.
+
+    Where each record stands for itself and there may be very many (a broker goes that was in most ISRs), they need not
+    be one batch: `is_whole` is then False.
+    """
 
     reply: R
     records: tuple[MetadataRecord, ...] = ()
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final, Protocol
 
 from ottla.env.ports import Randomness
 from ottla.metadata.controller.result import ApiError
@@ -20,6 +21,26 @@ class ConfigRules:
     """What a topic config is where the topic does not say: the broker's."""
 
 
+class QuorumPort(Protocol):
+    """What the quorum itself keeps, and the controller is asked to change."""
+
+    @property
+    def kraft_version(self) -> int: ...
+
+    def upgrade_kraft_version(self, version: int, *, validate_only: bool) -> bool:
+        """False if not all voters support it. It is appended when this returns, and not yet committed."""
+
+
+class _StaticQuorum:
+    kraft_version = 0
+
+    def upgrade_kraft_version(self, version: int, *, validate_only: bool) -> bool:
+        return False
+
+
+STATIC_QUORUM: Final[QuorumPort] = _StaticQuorum()
+
+
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
     cluster_id: str
@@ -29,6 +50,7 @@ class ControllerSettings:
     default_replication_factor: int = 1
     max_batch_bytes: int = 8 * 1024 * 1024
     """Of metadata records; Kafka's followers refuse more."""
+    quorum: QuorumPort = STATIC_QUORUM
     node_id: int = -1  # of the controller itself
     static_voters: tuple[int, ...] = ()
     """Whom the config names: all of them must have registered before features change."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.metadata.controller import min_isr
-from ottla.metadata.controller.features import ELR_VERSION, MIN_ISR, SUPPORTED
+from ottla.metadata.controller.features import ELR_VERSION, KRAFT_VERSION, MIN_ISR, SUPPORTED
 from ottla.metadata.controller.requests import FeatureUpdate, UpdateFeatures, UpgradeType
 from ottla.metadata.controller.result import ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
@@ -34,18 +34,35 @@ def update_features(
         if (wrong := _wrong_with(update, levels, image, settings)) is not None:
             message = f"The update failed for all features since the following feature had an error: {wrong}"
             return Refused(ApiError(ErrorCode.invalid_update_version, message))
-        if update.level != image.features.get(update.name, 0):
+        if update.name != KRAFT_VERSION and update.level != image.features.get(update.name, 0):
             records.append(FeatureLevelRecord(name=update.name, feature_level=update.level))
+    # Last, as it cannot be taken back: the quorum puts it into the log itself, among its own records.
+    if KRAFT_VERSION in updates and (wrong := _of_quorum(updates[KRAFT_VERSION], request, settings)) is not None:
+        return Refused(ApiError(ErrorCode.invalid_update_version, wrong))
     if levels.get(ELR_VERSION, 0) > 0 and ELR_VERSION in updates:
         records[:0] = min_isr.safety_records(image, settings.configs.inherited(MIN_ISR) or "1")
     return ControllerResult(None, () if request.validate_only else tuple(records))
 
 
+def _of_quorum(update: FeatureUpdate, request: UpdateFeatures, settings: ControllerSettings) -> str | None:
+    if update.level == settings.quorum.kraft_version:
+        return None
+    if settings.quorum.upgrade_kraft_version(update.level, validate_only=request.validate_only):
+        return None
+    return (
+        "The update failed for all features since the following feature had an error: Invalid upgrade of "
+        f"{KRAFT_VERSION} to {update.level} because not all of the voters support it"
+    )
+
+
 def _wrong_with(
     update: FeatureUpdate, levels: Mapping[str, int], image: MetadataImage, settings: ControllerSettings
 ) -> str | None:
-    now = image.features.get(update.name, 0)
+    is_of_quorum = update.name == KRAFT_VERSION
+    now = settings.quorum.kraft_version if is_of_quorum else image.features.get(update.name, 0)
     reason = _why_not(update, now, image, settings)
+    if reason is None and is_of_quorum and update.level < now:
+        reason = "Can't downgrade the version of this feature."
     if reason is None:
         reason = _what_it_lacks(update, levels)
     if reason is not None:

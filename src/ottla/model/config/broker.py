@@ -130,6 +130,11 @@ class BrokerConfig:
         """Host and port."""
         return split_host_port(cast(str, self.values["ottla.metrics.listener"]))
 
+    @property
+    def host_label(self) -> str | None:
+        """The machine that this broker says it runs on."""
+        return cast(str | None, self.values["ottla.host"])
+
     def get(self, name: str) -> Value:
         """The value in force of any config in the table."""
         return self.values[name]

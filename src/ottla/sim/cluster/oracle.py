@@ -7,6 +7,8 @@ Kafka's contract has one exception, as replicas acknowledge before they sync: a 
 The oracle looks at the disks to see how much that was, and keeps for each replica how far its log still goes. A
 replica counts again when it is back in the in-sync set, since it has everything then. If all who may lead (the in-sync
 and the eligible replicas) have lost the same end of a log at once, that end is excused: it may be gone, or still there.
+So is what the last known leader lacks when nobody is eligible any more: for Kafka a replica that ended uncleanly may
+have lost its log, whether it has or not.
 """
 
 from __future__ import annotations
@@ -52,6 +54,8 @@ class PartitionStory:
     """By replica: where a loss of power has cut its log, until it is in sync again."""
     excuses: list[tuple[float, int]] = field(default_factory=list)
     """When, and from which offset on, all who were in sync had lost their logs."""
+    excused_by: tuple[tuple[int, ...], int] = ((), 0)
+    """Who had lost what when it was excused last."""
     trusted: tuple[int, ...] = ()
     """Who may lead without loss: those in sync and the eligible, or who they were when there was one last."""
     watermarks: dict[tuple[int, int, int], int] = field(default_factory=dict)
@@ -59,8 +63,14 @@ class PartitionStory:
 
 
 class Oracle(Journal):
-    def __init__(self, now: Callable[[], float], on_violation: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        on_violation: Callable[[], None] = lambda: None,
+        note: Callable[[str, str], None] = lambda event, details: None,
+    ) -> None:
         super().__init__(now, on_violation)
+        self._note = note
         self.partitions: dict[PartitionId, PartitionStory] = {}
         self.image: MetadataImage | None = None
         """The newest that any node has published."""
@@ -121,13 +131,20 @@ class Oracle(Journal):
             if story is not None:
                 story.ends[node] = min(end, story.ends.get(node, end))
                 self.counts["logs cut by a loss of power"] += 1
+                self._note("lost", f"{story.name} ends at {end} of {story.end} committed at node {node}")
                 self._excuse(story)
 
     def _excuse(self, story: PartitionStory) -> None:
         if not story.trusted or not all(replica in story.ends for replica in story.trusted):
             return
         end = max(story.ends[replica] for replica in story.trusted)
+        if story.excused_by != (story.trusted, end):
+            story.excused_by = story.trusted, end
+            self._excuse_from(story, end)
+
+    def _excuse_from(self, story: PartitionStory, end: int) -> None:
         story.excuses.append((self.now(), end))
+        self._note("excused", f"{story.name} from {end} to {story.end}, trusted {story.trusted}")
         for offset in range(end, story.end):
             fact = story.facts.get(offset)
             if fact is not None and not fact.is_excused:
@@ -164,9 +181,18 @@ class Oracle(Journal):
             self.counts["ISR shrinks"] += 1
         elif set(now.isr) > set(story.isr) and story.isr:
             self.counts["ISR expansions"] += 1
+        if now.leader != story.leader and now.leader not in (*story.isr, *story.elr) and now.leader in story.ends:
+            self._excuse_from(story, story.ends[now.leader])  # the last known leader, as nobody is eligible
         for replica in now.isr:
             if replica not in story.isr:
                 story.ends.pop(replica, None)
+        before = (story.leader, story.leader_epoch, story.isr, story.elr)
+        if before != (now.leader, now.leader_epoch, now.isr, now.elr):
+            self._note(
+                "partition",
+                f"{story.name} leader {now.leader} epoch {now.leader_epoch} ISR {now.isr} ELR {now.elr} last "
+                f"{now.last_known_elr}",
+            )
         story.leader, story.leader_epoch = now.leader, now.leader_epoch
         story.isr, story.elr, story.replicas = now.isr, now.elr, now.replicas
         story.trusted = tuple(dict.fromkeys((*now.isr, *now.elr))) or story.trusted

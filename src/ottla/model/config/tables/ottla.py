@@ -20,4 +20,13 @@ WATCHING: Final = (
     ),
 )  # fmt: skip
 
-ROWS: Final = WATCHING
+PLACEMENT: Final = (
+    ConfigDef(
+        "ottla.host", STRING, None,
+        "The machine that this broker runs on: replicas of a partition go to different ones while there are some. By "
+        "default the host of its first advertised listener.",
+        importance=LOW, internal=True,
+    ),
+)  # fmt: skip
+
+ROWS: Final = WATCHING + PLACEMENT

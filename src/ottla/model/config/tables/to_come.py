@@ -11,17 +11,14 @@ TO_COME: Final[dict[str, tuple[str, ...]]] = {
     "groups": ("group.", "offsets."),
     "streams groups": ("group.streams.", "streams."),
     "share groups": ("group.share.", "share."),
-    "transactions": (
-        "transaction.", "transactional.id.expiration.ms", "add.partitions.to.txn.",
-    ),
+    "transactions": ("transaction.two.phase.commit.enable", "transaction.state.log.load.buffer.size"),
     "compaction": (
         "log.cleaner.", "delete.retention.ms", "min.compaction.lag.ms", "min.cleanable.dirty.ratio",
     ),
     "several nodes": (
         "controller.quorum.append.linger.ms", "controller.socket.timeout.ms", "controlled.shutdown.enable",
         "metadata.max.idle.interval.ms", "broker.heartbeat.interval.ms",
-        "broker.session.timeout.ms", "unclean.leader.election.interval.ms", "auto.leader.rebalance.enable",
-        "leader.imbalance.check.interval.seconds", "replica.", "num.replica.fetchers",
+        "replica.", "num.replica.fetchers",
         "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
         "log.dir.failure.timeout.ms", "leader.replication.throttled.", "follower.replication.throttled.",
     ),

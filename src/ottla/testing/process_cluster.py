@@ -1,0 +1,170 @@
+"""A cluster of one's own, each node a real process, for tests that kill, pause and restart nodes.
+
+with running_processes(tmp_path, 3) as cluster:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    cluster.kill(2)                                   # kill -9
+    cluster.start(2)                                  # same ports, same data
+    cluster.restart(1)                                # leaders go elsewhere first
+
+All nodes are brokers and controllers, with the ids 1, 2, 3 ... Ports are free ones. Where no node has to die,
+`ottla.testing.cluster` has them all in this process and is faster.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ottla.env.disk import PosixDisk
+from ottla.env.randomness import SeededRandom
+from ottla.metadata import meta_properties
+from ottla.metadata.meta_properties import MetaProperties
+from ottla.testing.apache_kafka import free_port
+from ottla.testing.process import NodeDied
+
+_HOST: Final = "127.0.0.1"
+_UP: Final = " is up at "
+_WITHIN_S: Final = 60.0
+
+
+class ProcessCluster:
+    def __init__(self, folder: Path, size: int, settings: dict[str, str]) -> None:
+        self.folder = folder
+        self.ids = tuple(range(1, size + 1))
+        self.ports = {i: free_port() for i in self.ids}
+        self.controller_ports = {i: free_port() for i in self.ids}
+        self._settings = settings
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._begun_at: dict[int, int] = {}
+        self._format()
+
+    @property
+    def bootstrap(self) -> str:
+        """All nodes, also those that are away: a client finds one that is there."""
+        return ",".join(self.address(i) for i in self.ids)
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        return ",".join(f"{_HOST}:{port}" for port in self.controller_ports.values())
+
+    def address(self, i: int) -> str:
+        return f"{_HOST}:{self.ports[i]}"
+
+    def log(self, i: int, *, since: int = 0) -> str:
+        """What a node wrote to stdout and stderr, over all its lives; `since` counts bytes."""
+        if not self._log_file(i).exists():
+            return ""
+        with self._log_file(i).open("rb") as file:
+            file.seek(since)
+            return file.read().decode(errors="replace")
+
+    def is_running(self, i: int) -> bool:
+        return i in self._processes and self._processes[i].poll() is None
+
+    def start(self, *ids: int, within: float = _WITHIN_S) -> None:
+        """Together, as a quorum needs a majority to begin; returns when all serve. Without ids: all."""
+        for i in ids or self.ids:
+            self._begin(i)
+        deadline = time.monotonic() + within
+        for i in ids or self.ids:
+            self._wait_until_up(i, deadline)
+
+    def kill(self, *ids: int) -> None:
+        """kill -9, all at once: what the page cache holds survives, nothing is flushed or marked."""
+        for i in ids:
+            self._processes[i].kill()
+        for i in ids:
+            self._processes.pop(i).wait()
+
+    def pause(self, i: int) -> None:
+        os.kill(self._processes[i].pid, signal.SIGSTOP)
+
+    def go_on(self, i: int) -> None:
+        os.kill(self._processes[i].pid, signal.SIGCONT)
+
+    def stop(self, *ids: int, within: float = _WITHIN_S) -> None:
+        """A clean stop, of several at once; raises if one does not end, or ends with an error."""
+        for i in ids:
+            self._processes[i].terminate()
+        for i in ids:
+            process = self._processes.pop(i)
+            try:
+                code = process.wait(within)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise NodeDied(f"node {i} did not stop within {within:.0f} s:\n{self.log(i)[-4000:]}") from None
+            if code:
+                raise NodeDied(f"node {i} stopped with exit code {code}:\n{self.log(i)[-4000:]}")
+
+    def restart(self, i: int) -> None:
+        self.stop(i)
+        self.start(i)
+
+    def close(self) -> None:
+        self.kill(*self._processes)
+
+    def _begin(self, i: int) -> None:
+        file = self._log_file(i)
+        self._begun_at[i] = file.stat().st_size if file.exists() else 0
+        command = [sys.executable, "-m", "ottla.cli.main", "broker", "--config", str(self._config_file(i))]
+        with file.open("ab") as log:
+            self._processes[i] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def _wait_until_up(self, i: int, deadline: float) -> None:
+        while _UP not in (told := self.log(i, since=self._begun_at[i])):
+            if not self.is_running(i):
+                raise NodeDied(f"node {i} ended while it was starting:\n{told[-4000:]}")
+            if time.monotonic() > deadline:
+                raise NodeDied(f"node {i} did not serve in time:\n{told[-4000:]}")
+            time.sleep(0.01)
+
+    def _log_file(self, i: int) -> Path:
+        return self.folder / f"node-{i}.log"
+
+    def _config_file(self, i: int) -> Path:
+        return self.folder / f"node-{i}.properties"
+
+    def _format(self) -> None:
+        disk, source = PosixDisk(), SeededRandom(random.SystemRandom())
+        cluster_id = meta_properties.uuid_text(meta_properties.random_uuid(source))
+        voters = ",".join(f"{i}@{_HOST}:{port}" for i, port in self.controller_ports.items())
+        for i in self.ids:
+            data = self.folder / f"data-{i}"
+            values = {
+                "process.roles": "broker,controller",
+                "node.id": str(i),
+                "listeners": f"PLAINTEXT://{self.address(i)},CONTROLLER://{_HOST}:{self.controller_ports[i]}",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": voters,
+                "log.dirs": str(data),
+                **self._settings,
+            }
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._config_file(i).write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+            disk.make_dirs(str(data))
+            meta = MetaProperties(cluster_id, i, meta_properties.random_uuid(source))
+            meta_properties.store(disk, str(data), meta, now_ms=0)
+
+
+@contextmanager
+def running_processes(folder: Path, size: int = 3, **settings: str | int | bool) -> Iterator[ProcessCluster]:
+    """A cluster that serves; killed at the end, however the test went. Settings are broker configs with `_` for `.`."""
+    given = {
+        name.replace("_", "."): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+    }
+    cluster = ProcessCluster(folder, size, given)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.close()
