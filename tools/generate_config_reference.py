@@ -127,7 +127,7 @@ def names_read() -> set[str]:
     """The configs that the code acts on, the broker's fallbacks for topic configs included."""
     attributes, texts = _names_in_code()
     found = set(RESOLVED)
-    for name in (*TOPIC_CONFIGS, *BROKER_CONFIGS):
+    for name in (*TOPIC_CONFIGS, *BROKER_CONFIGS, *(row.name for row in cluster.DYNAMIC_ONLY)):
         if name.replace(".", "_") in attributes or name in texts:
             found.add(name)
     found.update(row.name for row in (*group.ROWS, *client_metrics.ROWS) if row.name in texts)

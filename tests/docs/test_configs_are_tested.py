@@ -20,6 +20,26 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # By the test, whose file is below tests/: what it shows.
 TESTED = {
+    "broker/apis/test_log_dirs.py::test_moves_are_no_faster_than_they_may_be": (
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    ),
+    "broker/test_replication.py::test_who_hangs_leaves_the_in_sync_replicas_and_comes_back": (
+        "replica.lag.time.max.ms",
+    ),
+    "broker/test_replication.py::test_a_consumer_is_sent_to_the_replica_in_its_rack": ("replica.selector.class",),
+    "broker/test_replication_configs.py::test_what_is_asked_of_leaders_is_as_configured": (
+        "replica.fetch.max.bytes", "replica.fetch.wait.max.ms", "replica.fetch.min.bytes",
+        "replica.fetch.response.max.bytes", "replica.fetch.backoff.ms", "replica.socket.timeout.ms",
+    ),
+    "broker/test_replication_configs.py::test_partitions_of_a_leader_are_dealt_to_several_fetchers": (
+        "num.replica.fetchers",
+    ),
+    "broker/test_replication_configs.py::test_leaders_hold_back_followers_that_topics_name": (
+        "leader.replication.throttled.rate", "leader.replication.throttled.replicas",
+    ),
+    "broker/test_replication_configs.py::test_followers_hold_back_what_topics_name": (
+        "follower.replication.throttled.rate", "follower.replication.throttled.replicas",
+    ),
     "broker/apis/test_metadata.py::test_clients_are_told_the_address_of_the_listener_they_came_in_on": (
         "listeners", "advertised.listeners", "listener.security.protocol.map", "inter.broker.listener.name",
     ),

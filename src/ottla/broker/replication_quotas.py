@@ -41,14 +41,16 @@ class Rate:
 
 
 class ReplicationQuota:
-    """`side` is leader or follower."""
+    """One rate for all replicas on this side of it; both configs by their names."""
 
-    def __init__(self, env: Env, config: DynamicConfig, image: Callable[[], MetadataImage], side: str) -> None:
+    def __init__(
+        self, env: Env, config: DynamicConfig, image: Callable[[], MetadataImage], rate: str, replicas: str
+    ) -> None:
         self._env = env
         self._config = config
         self._image = image
-        self._rate_name = f"{side}.replication.throttled.rate"
-        self._replicas_name = f"{side}.replication.throttled.replicas"
+        self._rate_name = rate
+        self._replicas_name = replicas
         self._rate = Rate()
         self._parsed: dict[str, tuple[str, frozenset[str] | None]] = {}
 
@@ -80,7 +82,9 @@ class FollowerQuota:
     """What a fetcher asks before it fetches, and tells afterwards."""
 
     def __init__(self, env: Env, config: DynamicConfig, image: Callable[[], MetadataImage]) -> None:
-        self._quota = ReplicationQuota(env, config, image, "follower")
+        self._quota = ReplicationQuota(
+            env, config, image, "follower.replication.throttled.rate", "follower.replication.throttled.replicas"
+        )
         self._node_id = config.current.node_id
 
     def holds_back(self, partition: Partition) -> bool:
@@ -96,7 +100,9 @@ class LeaderQuota:
     """What a leader asks before it gives records to a follower."""
 
     def __init__(self, env: Env, config: DynamicConfig, image: Callable[[], MetadataImage]) -> None:
-        self._quota = ReplicationQuota(env, config, image, "leader")
+        self._quota = ReplicationQuota(
+            env, config, image, "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
+        )
 
     def holds_back(self, partition: Partition, replica: int) -> bool:
         """Whether this is a follower that is not in sync, named by the topic, and the rate is exceeded."""

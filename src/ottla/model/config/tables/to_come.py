@@ -18,9 +18,9 @@ TO_COME: Final[dict[str, tuple[str, ...]]] = {
     "several nodes": (
         "controller.quorum.append.linger.ms", "controller.socket.timeout.ms", "controlled.shutdown.enable",
         "metadata.max.idle.interval.ms", "broker.heartbeat.interval.ms",
-        "replica.", "num.replica.fetchers",
+        "replica.socket.receive.buffer.bytes",
         "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
-        "log.dir.failure.timeout.ms", "leader.replication.throttled.", "follower.replication.throttled.",
+        "log.dir.failure.timeout.ms",
     ),
     "the controller's log of slow work": ("controller.performance.",),
     "quotas": (
