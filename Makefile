@@ -43,7 +43,7 @@ test: lint
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow and not kafka' $(ARGS)
 
 test-long: lint
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not kafka' $(ARGS)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --hypothesis-profile=others -m 'not kafka' $(ARGS)
 
 test-kafka: $(DEV)
 	@$(BIN)/python -m pytest -m kafka $(ARGS)

@@ -4,6 +4,8 @@ import os
 import re
 import signal
 
+from hypothesis import HealthCheck, settings
+
 from ottla.testing import apache_kafka
 
 # A shell starts what runs in its background without Ctrl-C, and so do its children: tests that press it need it.
@@ -12,3 +14,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Nodes of workers that run side by side (pytest-xdist) do not take each other's ports.
 if worker := re.search(r"\d+", os.environ.get("PYTEST_XDIST_WORKER", "")):
     apache_kafka.PORTS = range(20000 + int(worker[0]) % 8 * 1500, 20000 + (int(worker[0]) % 8 + 1) * 1500)
+
+# A slow machine is no defect. The ordinary run tries the same examples each time; the long one looks for others.
+settings.register_profile("same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("others", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("same")

@@ -12,6 +12,8 @@ PATIENCE_S = 60.0
 """Nobody waits that long: what is awaited comes at once, or never."""
 NEVER_MS = 600_000
 """So far away that no test sees it: for what must not happen by itself."""
+UNTENDED = {"log_initial_task_delay_ms": 86_400_000, "log_retention_check_interval_ms": 86_400_000}
+"""For nodes that live for more than half a minute and have records of long ago, which they would delete then."""
 
 
 def attempts(what: object = None, *, within_s: float = PATIENCE_S, pause_s: float = 0.01) -> Iterator[int]:

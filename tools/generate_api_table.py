@@ -45,8 +45,7 @@ NOTES = {
     "GetTelemetrySubscriptions": _TELEMETRY,
     "PushTelemetry": _TELEMETRY,
     "Produce": "Advertised from 0, because librdkafka looks at the lower bound; 0 to 2 close the connection, as there.",
-    "FindCoordinator": "Of groups. Transactions and share partitions: COORDINATOR_NOT_AVAILABLE.",
-    "InitProducerId": "For idempotent producers. With a transactional id: COORDINATOR_NOT_AVAILABLE.",
+    "FindCoordinator": "Of groups and transactions. Share partitions: COORDINATOR_NOT_AVAILABLE.",
     "ApiVersions": "An unknown version is answered in version 0 with UNSUPPORTED_VERSION (KIP-511).",
 }
 

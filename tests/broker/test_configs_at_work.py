@@ -138,7 +138,7 @@ def test_producers_are_forgotten_at_the_next_look(tmp_path: Path, check_ms: int,
 
 
 @pytest.mark.parametrize(("limit_ms", "code"), [
-    (900_000, ErrorCode.coordinator_not_available), (5000, ErrorCode.invalid_transaction_timeout),
+    (900_000, ErrorCode.not_coordinator), (5000, ErrorCode.invalid_transaction_timeout),
 ])  # fmt: skip
 def test_transaction_max_timeout_ms_bounds_what_producers_ask_for(
     tmp_path: Path, limit_ms: int, code: ErrorCode

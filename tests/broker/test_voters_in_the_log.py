@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,9 +11,11 @@ from uuid import UUID
 import pytest
 from tests.broker.asking_controllers import ask_controller
 from tests.broker.test_quorum_of_nodes import everybody_knows, register
+from tests.waiting import attempts
 
 from ottla.broker.node import Node
-from ottla.model.errors import ErrorCode
+from ottla.metadata.controller.requests import FeatureUpdate, UpdateFeatures, UpgradeType
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.testing.cluster import Cluster, running_cluster
 
 ADD, REMOVE, API_VERSIONS, DESCRIBE_QUORUM = 80, 81, 18, 55
@@ -50,10 +51,10 @@ def add(cluster: Cluster, i: int, to: int | None = None, **changed: Any) -> Any:
 def become_voters(cluster: Cluster, *ids: int) -> None:
     """One that has just come may lag behind for a moment, and is to be asked again."""
     for i in ids:
-        deadline = time.monotonic() + 20
-        while (answer := add(cluster, i)).error_code is ErrorCode.request_timed_out:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        for _ in attempts():
+            answer = add(cluster, i)
+            if answer.error_code is not ErrorCode.request_timed_out:
+                break
         assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
 
 
@@ -193,3 +194,36 @@ def test_with_auto_join_a_controller_becomes_a_voter_by_itself(tmp_path: Path) -
         cluster.start(2, 3)
 
         all_have(cluster, 1, 2, 3)
+
+
+def test_static_voters_move_into_the_log_with_kraft_version_1(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 3, controller_quorum_fetch_timeout_ms=500) as cluster:
+        upgrade = UpdateFeatures((FeatureUpdate("kraft.version", 1, UpgradeType.UPGRADE),))
+        refused: list[str] = []
+        for _ in attempts(lambda: refused[-1:]):
+            if cluster.on_loop(lambda: cluster.nodes[1].raft.kraft_version):
+                break
+            try:
+                cluster.run(cluster.active_controller().local_controller.submit(upgrade))
+            except KafkaError as error:  # until every voter has told where it listens and what it supports
+                refused.append(str(error))
+
+        cluster.until(lambda: all(node.raft.kraft_version == 1 for node in cluster.nodes.values()))
+        keys = cluster.on_loop(lambda: {tuple(node.raft.quorum.voters.keys) for node in cluster.nodes.values()})
+        assert keys == {tuple(key(cluster.nodes[i]) for i in cluster.ids)}
+        answer = ask_controller(cluster, 1, API_VERSIONS, 4, client_software_name="test", client_software_version="1")
+        finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+        assert finalized["kraft.version"] == 1
+        register(cluster, 11)
+        cluster.stop(cluster.active_controller().config.node_id)
+        register(cluster, 12)
+        everybody_knows(cluster, 11, 12)
+
+
+def test_what_the_quorum_is_formatted_with_says_kraft_version_1(grown: Cluster) -> None:
+    answer = ask_controller(grown, 1, API_VERSIONS, 4, client_software_name="test", client_software_version="1")
+
+    assert ("kraft.version", 1) in {(each.name, each.max_version_level) for each in answer.finalized_features}
+    assert ("kraft.version", 0, 1) in {
+        (each.name, each.min_version, each.max_version) for each in answer.supported_features
+    }

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command import Run, run_ottla, unused_port
+from tests.waiting import UNTENDED
 
 from ottla.testing.apache_kafka import ApacheKafka, free_port
 
-QUICK_GROUPS = "group.initial.rebalance.delay.ms=100"
+SETTINGS = {"group_initial_rebalance_delay_ms": 100, **UNTENDED}
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +20,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a node that lives as long as the tests of this folder."""
     folder = tmp_path_factory.mktemp("node")
     port = unused_port()
-    started = run_ottla("up", "--port", str(port), "--data", str(folder), "--detach", "--set", QUICK_GROUPS)
+    given = [f"--set={name.replace('_', '.')}={value}" for name, value in SETTINGS.items()]
+    started = run_ottla("up", "--port", str(port), "--data", str(folder), "--detach", *given)
     assert started.returncode == 0, started.stderr + (folder / "ottla.log").read_text()
     yield f"127.0.0.1:{port}"
     stopped = run_ottla("down", "--data", str(folder))

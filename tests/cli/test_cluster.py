@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from tests.cli.command import Run, new_topic_name
+from tests.cli.command import Run, new_topic_name, run_ottla
 from tests.cli.conftest import runner
 from tests.waiting import until
 
-from ottla.testing.apache_kafka import tool
+from ottla.testing.apache_kafka import free_port, tool
 from ottla.testing.apache_kafka_cluster import ApacheKafkaCluster, running_cluster
 
 
@@ -48,14 +48,38 @@ def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKa
         yield cluster
 
 
-@pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(scope="module")
+def our_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """Its data folder and addresses."""
+    folder = tmp_path_factory.mktemp("cluster")
+    started = run_ottla(
+        "up", "--brokers", "3", "--port", str(free_port()), "--data", str(folder), "--detach", "-O", "json"
+    )  # fmt: skip
+    assert started.returncode == 0, started.stderr
+    yield folder, json.loads(started.stdout)["address"]
+    assert run_ottla("down", "--data", str(folder)).returncode == 0
+
+
+@pytest.fixture(params=["ottla", pytest.param("kafka", marks=pytest.mark.kafka)])
 def three(request: pytest.FixtureRequest) -> Three:
-    cluster: ApacheKafkaCluster = request.getfixturevalue("kafka_cluster")
+    if request.param == "kafka":
+        cluster: ApacheKafkaCluster = request.getfixturevalue("kafka_cluster")
 
-    def kill(node: int) -> None:
-        cluster.nodes[node].kill()
+        def kill(node: int) -> None:
+            cluster.nodes[node].kill()
 
-    found = Three(runner(cluster.bootstrap), cluster.bootstrap, kill, cluster.start_again)
+        found = Three(runner(cluster.bootstrap), cluster.bootstrap, kill, cluster.start_again)
+    else:
+        folder, bootstrap = request.getfixturevalue("our_cluster")
+
+        def tell(verb: str) -> Callable[[int], None]:
+            def do(node: int) -> None:
+                done = run_ottla("node", verb, str(node), "--data", str(folder))
+                assert done.returncode == 0, done.stderr
+
+            return do
+
+        found = Three(runner(bootstrap), bootstrap, tell("kill"), tell("start"))
     found.well()
     return found
 

@@ -16,6 +16,7 @@ from ottla.coordinator.runtime import Runtime
 from ottla.coordinator.shard import Shard
 from ottla.coordinator.timeline import TimelineDict
 from ottla.env.timers import TimerWheel
+from ottla.log.producers import Verification
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.record.batch import parse_header
 from ottla.record.builder import build_batch
@@ -264,6 +265,67 @@ class TestLeaders:
             assert told.numbers.log == ["9 wrote b'a'", "9 aborted", "started"]
 
         go_on(machine, partition, story)
+
+
+class TestTransactions:
+    """Of producers, who write to the coordinator's log; not of the coordinator itself."""
+
+    @staticmethod
+    def begin(told: Story, producer_id: int = 9, epoch: int = 0) -> None:
+        producers = told.partition.log.producers
+        begun = producers.begin_verification(producer_id, epoch, -1, True, 0)
+        assert isinstance(begun, Verification)
+        producers.verified(producer_id, epoch, begun)
+
+    def test_what_it_wrote_and_its_end_are_in_the_log_and_told(self, machine: Machine) -> None:
+        async def story(told: Story) -> None:
+            shard = told.runtime.shard(0)
+            before = shard.write(lambda numbers: numbers.add(b"a"))
+            self.begin(told)
+            within = shard.write_in_transaction(lambda numbers: numbers.add(b"b", 5), 9, 0)
+            after = shard.write(lambda numbers: numbers.add(b"c"))
+            ended = shard.end_transaction(9, 1, True, 3, 2)
+            assert [await before, await within, await after] == [1, 5, 1]
+            await ended
+            assert told.numbers.log == ["started", "9 wrote b'b'", "9 committed"]
+            headers = [parse_header(batch) for batch in everything(told.partition.log)]
+            assert [(each.producer_id, each.is_transactional, each.is_control) for each in headers] == [
+                (-1, False, False),
+                (9, True, False),
+                (-1, False, False),
+                (9, True, True),
+            ]
+            assert told.partition.last_stable_offset == 4
+
+        async def again(told: Story) -> None:
+            assert told.numbers.log == ["9 wrote b'b'", "9 committed", "started"]
+
+        go_on(machine, tell(machine, story), again)
+
+    def test_one_that_its_coordinator_does_not_know_changes_nothing(self, machine: Machine) -> None:
+        async def story(told: Story) -> None:
+            shard = told.runtime.shard(0)
+            before = shard.write(lambda numbers: numbers.add(b"a"))
+            within = shard.write_in_transaction(lambda numbers: numbers.add(b"a", 5), 9, 0)
+            after = shard.write(lambda numbers: numbers.add(b"a"))
+            results = await asyncio.gather(before, within, after, return_exceptions=True)
+            assert codes(results) == [ErrorCode.invalid_txn_state]
+            assert (results[0], results[2]) == (1, 2)
+
+        tell(machine, story)
+
+    def test_a_marker_that_is_refused_changes_nothing(self, machine: Machine) -> None:
+        async def story(told: Story) -> None:
+            shard = told.runtime.shard(0)
+            await shard.end_transaction(9, 5, True, 3, 2)
+            late = [shard.end_transaction(9, 4, True, 3, 2), shard.end_transaction(9, 6, True, 2, 2)]
+            assert codes(await asyncio.gather(*late, return_exceptions=True)) == [
+                ErrorCode.invalid_producer_epoch,
+                ErrorCode.transaction_coordinator_fenced,
+            ]
+            assert told.numbers.log == ["started", "9 committed"]
+
+        tell(machine, story)
 
 
 def test_what_was_decided_on_what_did_not_happen_does_not_happen(machine: Machine) -> None:

@@ -54,4 +54,4 @@ class TimelineAgainstCopies(RuleBasedStateMachine):
 
 
 TestTimeline = TimelineAgainstCopies.TestCase
-TestTimeline.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+TestTimeline.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

@@ -47,6 +47,22 @@ TESTED = {
     "broker/test_group_configs.py::test_offset_metadata_max_bytes_bounds_what_is_kept_with_an_offset": (
         "offset.metadata.max.bytes",
     ),
+    "broker/test_transaction_configs.py::test_the_topic_is_made_as_the_configs_say": (
+        "transaction.state.log.num.partitions", "transaction.state.log.segment.bytes",
+        "transaction.state.log.replication.factor", "transaction.state.log.min.isr",
+    ),
+    "broker/test_transaction_configs.py::test_what_takes_too_long_is_aborted": (
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+    ),
+    "broker/test_transaction_configs.py::test_ids_are_forgotten": (
+        "transactional.id.expiration.ms", "transaction.remove.expired.transaction.cleanup.interval.ms",
+    ),
+    "broker/test_transaction_configs.py::test_verification_can_be_left_out": (
+        "transaction.partition.verification.enable",
+    ),
+    "broker/test_transaction_configs.py::test_how_long_a_broker_asks_by_itself": (
+        "add.partitions.to.txn.retry.backoff.ms", "add.partitions.to.txn.retry.backoff.max.ms",
+    ),
     "broker/test_group_configs.py::test_the_offsets_topic_is_made_as_the_configs_say": (
         "offsets.topic.num.partitions", "offsets.topic.segment.bytes",
     ),
@@ -127,7 +143,7 @@ TESTED = {
     "broker/test_metadata_snapshots.py::test_after_a_while_one_is_taken_of_little": (
         "metadata.log.max.snapshot.interval.ms",
     ),
-    "raft/test_quorum_config.py::test_without_bootstrap_servers_the_other_voters_are_asked": (
+    "raft/test_quorum_config.py::test_who_names_servers_and_no_voters_learns_of_them": (
         "controller.quorum.bootstrap.servers",
     ),
     "broker/test_metadata_snapshots.py::test_old_ones_go_by_their_age_too": ("metadata.max.retention.ms",),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until_on_loop
 
 from ottla.broker.run import real_env
 from ottla.env.disk import PosixDisk
@@ -101,6 +102,21 @@ def test_long_answers_are_handed_on_before_the_next_question_is_looked_at() -> N
             assert answered > before
         transport.drain()
         assert len(transport.written) == 1000 * 20_000 and transport.reads
+
+    asyncio.run(story())
+
+
+def test_one_who_went_after_its_turn_was_postponed_is_noticed_while_its_answer_is_awaited() -> None:
+    async def story() -> None:
+        awaited = Later()
+        connection, transport = connect(lambda connection, frame: awaited)
+        connection.mute(0)  # as if so many had come at once that others have to wait
+        receive(connection, REQUEST)
+        assert not transport.reads
+        await until_on_loop(lambda: connection.awaits_answers and transport.reads)
+        # what it asks meanwhile is kept, and handled after the first
+        receive(connection, REQUEST)
+        assert not transport.reads
 
     asyncio.run(story())
 

@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 from tests.interop.clients import CLIENTS, WITHIN_S, Client
+from tests.waiting import UNTENDED
 
 from ottla.testing.process import NodeProcess, running_process
 
@@ -16,7 +17,7 @@ NewTopic = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with running_process(tmp_path_factory.mktemp("interop"), group_initial_rebalance_delay_ms=100) as node:
+    with running_process(tmp_path_factory.mktemp("interop"), group_initial_rebalance_delay_ms=100, **UNTENDED) as node:
         yield node
         assert "Traceback" not in node.log(), node.log()[-4000:]
 

@@ -162,7 +162,7 @@ def histories(draw: st.DrawFn) -> list[MetadataRecord]:
 
 
 @given(histories(), st.integers(0, 40))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_records_add_up_the_same_however_they_are_cut_into_deltas(history: list[MetadataRecord], cut: int) -> None:
     _, at_once = replayed(EMPTY_IMAGE, *history)
     one_by_one = EMPTY_IMAGE
@@ -176,7 +176,7 @@ def test_records_add_up_the_same_however_they_are_cut_into_deltas(history: list[
 
 
 @given(histories(), st.integers(0, 40))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_a_delta_names_exactly_what_differs(history: list[MetadataRecord], cut: int) -> None:
     _, before = replayed(EMPTY_IMAGE, *history[:cut])
     copy = deep_copy(before)

@@ -36,7 +36,9 @@ from ottla.raft.memory_log import MemoryRaftLog
 from ottla.record.batch import parse_header
 from ottla.sim.disk import SimDisk
 
-LEVELS = {"metadata.version": 30, "group.version": 1, "eligible.leader.replicas.version": 1}
+LEVELS = {
+    "metadata.version": 30, "group.version": 1, "eligible.leader.replicas.version": 1, "transaction.version": 2,
+}  # fmt: skip
 FOLDER = "/data/__cluster_metadata-0"
 
 
@@ -79,11 +81,11 @@ def test_an_empty_log_is_bootstrapped_in_a_transaction_as_kafka_does() -> None:
         controller = await node.start()
 
         assert node.records() == [
-            "BeginTransactionRecord", *["FeatureLevelRecord"] * 3, "ConfigRecord", "EndTransactionRecord"
+            "BeginTransactionRecord", *["FeatureLevelRecord"] * 4, "ConfigRecord", "EndTransactionRecord"
         ]  # fmt: skip
         assert [parse_header(batch).base_offset for batch in node.log.batches] == [0, 1]
         assert controller.image.features == LEVELS
-        assert (controller.image.offset, controller.image.epoch) == (6, 1)
+        assert (controller.image.offset, controller.image.epoch) == (7, 1)
         assert len(node.published) == 1
 
     run(story)
@@ -99,7 +101,7 @@ def test_a_restart_does_not_bootstrap_again() -> None:
 
         second = await node.start(seed=2)
 
-        assert node.records().count("FeatureLevelRecord") == 3
+        assert node.records().count("FeatureLevelRecord") == 4
         assert second.image.topics == first.image.topics
         assert (second.image.epoch, second.image.offset) == (2, node.log.end_offset - 1)
         ((delta, image),) = node.published

@@ -1,12 +1,17 @@
 """controller.quorum.voters and controller.quorum.bootstrap.servers."""
 
+from pathlib import Path
+from uuid import UUID
+
 import pytest
 
+from ottla.env.disk import PosixDisk
 from ottla.model.config import broker_config, standalone
 from ottla.model.errors import OttlaError
 from ottla.raft.messages import Destination
-from ottla.raft.quorum_config import bootstrap_servers, quorum_settings, static_voters
+from ottla.raft.quorum_config import bootstrap_servers, company, quorum_settings, static_voters
 from ottla.raft.settings import QuorumSettings
+from ottla.raft.snapshot_store import SnapshotStore
 from ottla.raft.voters import Endpoint, VoterSet
 
 VOTERS = ("1@one:9093", "2@two:9094", "3@[::1]:9095")
@@ -55,5 +60,23 @@ def test_every_setting_of_the_quorum_comes_from_its_config() -> None:
 
     settings = quorum_settings(broker_config(standalone("/data", 0) | given))
 
-    assert settings == QuorumSettings(11, 12, 13, 14, 15, 1600, 1700, auto_join=True)
+    assert settings == QuorumSettings(11, 12, 13, 14, 15, 1600, 1700, auto_join=True, fetch_max_wait_ms=6)
     assert quorum_settings(broker_config(standalone("/data", 0))) == QuorumSettings()
+
+
+def test_who_names_servers_and_no_voters_learns_of_them(tmp_path: Path) -> None:
+    config = broker_config(
+        {
+            "process.roles": "controller",
+            "node.id": "1",
+            "listeners": "CONTROLLER://127.0.0.1:9093",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": "one:9093,two:9094",
+        }
+    )
+
+    found = company(config, "cluster", UUID(int=5), (), SnapshotStore(PosixDisk(), str(tmp_path)), None)
+
+    assert len(found.static_voters) == 0
+    assert list(found.bootstrap) == [Destination(-2, "one", 9093), Destination(-3, "two", 9094)]
+    assert found.can_become_voter

@@ -360,7 +360,7 @@ changes = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(changes, st.integers())
 def test_nothing_synced_is_lost_and_nothing_is_invented(steps: list[tuple[str, int, int]], seed: int) -> None:
     inode = Inode()
@@ -402,7 +402,7 @@ namings = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(namings, st.integers())
 def test_names_that_were_synced_and_not_touched_again_survive(
     steps: list[tuple[str, str, str, str, str]], seed: int

@@ -24,11 +24,13 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.registration import OwnRegistration, registration_of
 from ottla.broker.replicas import Replicas
 from ottla.broker.stalled_commits import StalledCommits
+from ottla.broker.txn_coordinator import TxnCoordinator, transaction_topic
+from ottla.broker.txn_partitions import TxnPartitions
 from ottla.log.log_dir import LogDir
 from ottla.log.manager import LogManager, TendingIntervals
 from ottla.metadata.image import Endpoint
 from ottla.model.config import BrokerConfig
-from ottla.model.names import HISTORY_TOPIC, OFFSETS_TOPIC, TopicPartition
+from ottla.model.names import HISTORY_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC, TopicPartition
 from ottla.wire.buffers import BufferPool
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class BrokerPart:
         node.producer_ids = ProducerIds(controller, node.config.node_id, lambda: node.broker_epoch)
         internal = {
             OFFSETS_TOPIC: lambda: offsets_topic(node.config),
+            TRANSACTION_TOPIC: lambda: transaction_topic(node.config),
             HISTORY_TOPIC: lambda: history_topic(node.image, node.config),
         }
         node.auto_create = AutoCreate(controller, internal)
@@ -67,6 +70,7 @@ class BrokerPart:
         registration = OwnRegistration(node, self.lifecycle)
         await node.feed.subscribe(registration.publish)
         node.groups.start(node.image)
+        node.txns.start(node.image)
         await node.feed.subscribe(node.groups.publish)
         await node.directories.settle()
         node.raise_failure()
@@ -110,6 +114,8 @@ class BrokerPart:
         await self.listening.stop()
         await node.dispatcher.stop()
         await node.stalled_commits.stop()
+        await node.txn_partitions.stop()
+        await node.txns.stop()
         await node.groups.stop()
         await node.auto_create.stop()
         await node.replicas.stop()
@@ -145,8 +151,11 @@ class BrokerPart:
         history = GroupHistory(env, timers, lambda: node.image, node.auto_create.start)
         env.metrics.add(history.collect)
         node.groups = GroupCoordinator(env, timers, config, lambda: node.image, history)
+        node.txns = TxnCoordinator(node)
+        node.txn_partitions = TxnPartitions(node)
         node.logs.have_high_watermarks_moved = node.replicas.have_high_watermarks_moved
         node.replicas.watchers[OFFSETS_TOPIC] = node.groups.runtime.watch
+        node.replicas.watchers[TRANSACTION_TOPIC] = node.txns.runtime.watch
         node.replicas.watchers[HISTORY_TOPIC] = history.runtime.watch
         node.stalled_commits = StalledCommits(env, timers, node.groups, node.replicas)
         config.on_change(node.replicas.reconfigure)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.metadata.controller.features import SUPPORTED
+from ottla.metadata.controller.features import KRAFT_VERSION, SUPPORTED
 from ottla.metadata.image import MetadataImage
 
 
@@ -17,9 +17,10 @@ def supported_features(*, with_level_zero: bool) -> list[dict[str, Any]]:
     ]
 
 
-def finalized_features(image: MetadataImage) -> list[dict[str, Any]]:
+def finalized_features(image: MetadataImage, kraft_version: int) -> list[dict[str, Any]]:
+    """kraft.version is the quorum's own: its log has it, the image has not."""
     return [
         {"name": name, "min_version_level": level, "max_version_level": level}
-        for name, level in image.features.items()
+        for name, level in {**image.features, KRAFT_VERSION: kraft_version}.items()
         if level > 0
     ]

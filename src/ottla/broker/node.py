@@ -32,11 +32,14 @@ from ottla.broker.moves import Moves
 from ottla.broker.node_metrics import NodeMetrics
 from ottla.broker.node_state import NodeState
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.quorum_metrics import QuorumMetrics
 from ottla.broker.quorum_part import QuorumPart
 from ottla.broker.replicas import Replicas
 from ottla.broker.stalled_commits import StalledCommits
 from ottla.broker.status import StatusListener
 from ottla.broker.telemetry.telemetry import Telemetry
+from ottla.broker.txn_coordinator import TxnCoordinator
+from ottla.broker.txn_partitions import TxnPartitions
 from ottla.env.loop_lag import LoopLag
 from ottla.env.ports import Env
 from ottla.env.timers import TimerWheel
@@ -78,7 +81,14 @@ class Node:
         self.dispatcher: Dispatcher = new_dispatcher(self)
         self.telemetry: Telemetry = Telemetry(self)
         self.status = StatusListener(env, self)
-        for collector in (NodeMetrics(self), LagMetrics(self), self.dispatcher.metrics, self.loop_lag, self.telemetry):
+        for collector in (
+            NodeMetrics(self),
+            QuorumMetrics(self),
+            LagMetrics(self),
+            self.dispatcher.metrics,
+            self.loop_lag,
+            self.telemetry,
+        ):
             env.metrics.add(collector.collect)
         self.controller_listener: ControllerListener | None = None
         self._registration: ControllerRegistration | None = None
@@ -105,6 +115,8 @@ class Node:
     directories: Directories
     moves: Moves
     groups: GroupCoordinator
+    txns: TxnCoordinator
+    txn_partitions: TxnPartitions
     stalled_commits: StalledCommits
 
     @property

@@ -134,18 +134,6 @@ NODE: Final[tuple[Figure, ...]] = (
         lambda node: _count(node.image, lambda leader, preferred: leader != preferred),
     ),
     (
-        Family("kafka_server_raft_metrics_current_leader", G, "The node that leads the metadata quorum; -1 for none."),
-        lambda node: node.raft.leader_id,
-    ),
-    (
-        Family("kafka_server_raft_metrics_current_epoch", G, "The epoch in which it does."),
-        lambda node: node.raft.epoch,
-    ),
-    (
-        Family("kafka_server_raft_metrics_high_watermark", G, "Up to where the metadata log is committed."),
-        lambda node: node.raft.high_watermark,
-    ),
-    (
         Family("kafka_server_metadatacache_metadataoffset", G, "The offset of the last metadata record that is known."),
         lambda node: node.image.offset,
     ),

@@ -42,6 +42,11 @@ class ProducerIds:
             self._ask()
         return taken
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the next who wants an id has to wait."""
+        return self._next == self._end and self._reserve is None
+
     async def wait(self) -> None:
         """Until there is a block again. KafkaError if the controller gave none."""
         await asyncio.shield(self._ask())

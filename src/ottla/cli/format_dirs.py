@@ -112,12 +112,13 @@ def format_if_new(config: BrokerConfig) -> None:
     )
 
 
-def check_formatted(config: BrokerConfig, file: Path) -> None:
+def check_formatted(config: BrokerConfig, file: Path, cores: int = 1) -> None:
     for folder in folders(config):
         if _look(folder) is None:
             raise OttlaError(
                 f"{folder} is not formatted. Once, before the first start: "
                 f"ottla storage format -t $(ottla storage random-uuid) -c {file}"
+                f"{f' --cores {cores}' if cores > 1 else ''}"
             )
 
 

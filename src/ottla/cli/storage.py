@@ -50,6 +50,10 @@ def random_uuid(output: str | None) -> None:
     is_flag=True,
     help="The quorum is there, or others begin it; this node will learn of it.",
 )
+@click.option(
+    "--cores", type=click.IntRange(1, 1024), default=1, show_default=True,
+    help="The folders of so many nodes, as `ottla broker --cores` runs them.",
+)  # fmt: skip
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Leave folders that are formatted as they are.")
 @outcome_option
 def format_storage(
@@ -58,20 +62,27 @@ def format_storage(
     standalone: bool,
     initial: str | None,
     none_initially: bool,
+    cores: int,
     ignore_formatted: bool,
     output: str | None,
 ) -> None:
     """Format the folders that a server.properties names."""
+    from ottla.cli.cores import for_core
     from ottla.cli.format_dirs import chosen_voters, folders, format_folders
     from ottla.model.config import broker_config, load_properties
 
     loaded = load_properties(file)
-    config = broker_config(loaded.values, loaded.where)
-    voters = chosen_voters(config, standalone=standalone, none_initially=none_initially, initial=initial)
-    formatted = format_folders(config, cluster_id, voters=voters, ignore_formatted=ignore_formatted)
-    rows = [
-        {"folder": folder, "node_id": config.node_id, "cluster_id": cluster_id, "formatted": folder in formatted}
-        for folder in folders(config)
-    ]
-    told = [f"Formatted {folder} for node {config.node_id} of cluster {cluster_id}." for folder in formatted]
+    rows, told = [], []
+    for core in range(cores):
+        values = loaded.values if cores == 1 else for_core(loaded.values, core)
+        config = broker_config(values, loaded.where)
+        voters = None
+        if core == 0:  # the others are brokers only
+            voters = chosen_voters(config, standalone=standalone, none_initially=none_initially, initial=initial)
+        formatted = format_folders(config, cluster_id, voters=voters, ignore_formatted=ignore_formatted)
+        rows += [
+            {"folder": folder, "node_id": config.node_id, "cluster_id": cluster_id, "formatted": folder in formatted}
+            for folder in folders(config)
+        ]
+        told += [f"Formatted {folder} for node {config.node_id} of cluster {cluster_id}." for folder in formatted]
     print_outcome(output, rows, *(told or ["All folders are formatted already."]))

@@ -24,6 +24,7 @@ from ottla.coordinator.timeline import Timeline
 from ottla.env.ports import Env
 from ottla.env.slices import whole
 from ottla.env.timers import Timer, TimerWheel
+from ottla.log.end_markers import marker_batch
 from ottla.log.producers import Origin
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.record.builder import build_plain_batch
@@ -128,6 +129,47 @@ class Shard(Generic[M]):
         self.check()
         return self._accept(whole(operation, self.machine))
 
+    def write_in_transaction(
+        self, operation: Callable[[M], Outcome[R]], producer_id: int, producer_epoch: int
+    ) -> asyncio.Future[R]:
+        """The records are a producer's: they count when its transaction is committed. Others' never share their batch.
+
+        The partition must have been told that the transaction's coordinator knows of it.
+        """
+        self.check()
+        outcome = whole(operation, self.machine)
+        done: asyncio.Future[R] = self._loop.create_future()
+        if not outcome.records:
+            self._await_commit(outcome, done)
+            return done
+        error = self._append() or self._apply(outcome.records, producer_id, producer_epoch)
+        if error is not None:
+            _undo(outcome, done, error)
+            return done
+        records, self._batch, self._batch_bytes = self._batch, [], 0
+        self._await_commit(outcome, done)
+        self._append_batch(build_plain_batch(records, self._env.clock.now_ms(), producer_id, producer_epoch))
+        return done
+
+    def end_transaction(
+        self, producer_id: int, producer_epoch: int, is_commit: bool, coordinator_epoch: int, version: int
+    ) -> asyncio.Future[None]:
+        """Appends the marker: what the transaction wrote counts from here on, or is forgotten."""
+        self.check()
+        done: asyncio.Future[None] = self._loop.create_future()
+        refused = self.partition.log.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, version)
+        error = self._append() if refused is None else KafkaError(refused.code, refused.message)
+        if error is not None:
+            _refuse(done, error)
+            return done
+        self._batch_base = self.timeline.offset = self._end
+        self.machine.end_transaction(producer_id, producer_epoch, is_commit=is_commit)
+        self._end += 1
+        self._await_commit(Outcome(None), done)
+        now_ms = self._env.clock.now_ms()
+        self._append_batch(marker_batch(producer_id, producer_epoch, is_commit, coordinator_epoch, now_ms))
+        return done
+
     def read(self, operation: Callable[[M], R]) -> R:
         """For answers from what is committed: the operation uses the tables' `committed_` methods."""
         self.check()
@@ -143,6 +185,12 @@ class Shard(Generic[M]):
             if not self._append_is_due:
                 self._append_is_due = True
                 self._loop.call_soon(self._append)
+        self._await_commit(outcome, done)
+        if self._batch_bytes > self.partition.log.config.max_message_bytes:
+            self._append()  # it may be too large even alone: to be known before anything is decided on it
+        return done
+
+    def _await_commit(self, outcome: Outcome[R], done: asyncio.Future[R]) -> None:
         if self._end <= self.partition.high_watermark and not self._waiting:
             _happened(outcome, done)
         else:
@@ -150,11 +198,10 @@ class Shard(Generic[M]):
             self._waiting.append(_Reply(self._end, outcome, done, due))
             if self._deadline is None:  # one for all that wait, set anew when it is reached
                 self._deadline = self._timers.after(self._reply_within_ms, self._give_up)
-        if self._batch_bytes > self.partition.log.config.max_message_bytes:
-            self._append()  # it may be too large even alone: to be known before anything is decided on it
-        return done
 
-    def _apply(self, records: Sequence[StoredRecord]) -> KafkaError | None:
+    def _apply(
+        self, records: Sequence[StoredRecord], producer_id: int = -1, producer_epoch: int = -1
+    ) -> KafkaError | None:
         """To the state and to the batch, all of them or none."""
         before, first = len(self._batch), self._end
         if not before:
@@ -162,7 +209,7 @@ class Shard(Generic[M]):
         try:
             for record in records:
                 self.timeline.offset = self._end
-                self.machine.replay(record, -1, -1)
+                self.machine.replay(record, producer_id, producer_epoch)
                 self._batch.append(record)
                 self._end += 1
         except Exception:
@@ -199,8 +246,9 @@ class Shard(Generic[M]):
             return None
         records, self._batch = self._batch, []
         self._batch_bytes = 0
-        now_ms = self._env.clock.now_ms()
-        batch = build_plain_batch(records, now_ms)
+        return self._append_batch(build_plain_batch(records, self._env.clock.now_ms()))
+
+    def _append_batch(self, batch: bytes) -> KafkaError | None:
         if len(batch) > self.partition.log.config.max_message_bytes:
             return self._fail(self._batch_base, KafkaError(ErrorCode.unknown_server_error, "too much for one batch"))
         appended = self.partition.append(batch, _ALL, Origin.COORDINATOR, self.epoch)

@@ -26,6 +26,8 @@ _SNAPSHOT_VERSION: Final = 1
 _SNAPSHOT_HEAD: Final = Struct(">hIi")  # version, CRC of all that follows it, number of entries
 _SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
 _CRC_END: Final = 6
+_EPOCH_BUMPS: Final = 2  # the transaction version from which on each transaction has an epoch of its own
+_LAST_EPOCH: Final = 2**15 - 1
 
 
 class Origin(Enum):
@@ -56,6 +58,29 @@ class EndMarker(NamedTuple):
     committed: bool
     coordinator_epoch: int
     timestamp: int
+
+
+class Verification:
+    """A producer's transaction is about to begin here, and its coordinator is asked about it (KIP-890).
+
+    A marker can only be expected from a coordinator that knows of the partition: a transaction that it does not know of
+    would hang. If a marker comes while it is asked, what it answers is of no use any more.
+    """
+
+    __slots__ = ("adds", "epoch", "is_done", "lowest_sequence", "since_ms")
+
+    def __init__(self, epoch: int, sequence: int, adds: bool, now_ms: int) -> None:
+        self.epoch = epoch
+        self.lowest_sequence = sequence  # a later batch must not overtake one whose verification is tried again
+        self.adds = adds  # the partition is added rather than verified: a client of transactions' second version
+        self.since_ms = now_ms
+        self.is_done = False
+
+    def note(self, epoch: int, sequence: int) -> None:
+        if epoch > self.epoch:
+            self.epoch, self.lowest_sequence, self.is_done = epoch, sequence, False
+        elif epoch == self.epoch:
+            self.lowest_sequence = min(self.lowest_sequence, sequence)
 
 
 class CorruptSnapshot(Exception):
@@ -100,6 +125,7 @@ class Producers:
         self.entries: dict[int, ProducerEntry] = {}
         self.end_offset = 0
         self._name = name
+        self._verifications: dict[int, Verification] = {}  # by producer id
         # First offset -> producer id. Transactions begin in the order of their offsets, so the first key is the lowest.
         self._ongoing: dict[int, int] = {}
         # First offset -> last offset: ended, but the end is not yet below the high watermark.
@@ -110,6 +136,12 @@ class Producers:
     def check(self, header: BatchHeader) -> SeenBatch | Refused | None:
         """For a batch of a client with a producer id: its earlier self, the reason to refuse it, or None."""
         entry = self.entries.get(header.producer_id)
+        if header.is_transactional:
+            if entry is not None and (seen := entry.duplicate_of(header)) is not None:
+                return seen
+            refused = self.check_verified(header) or self._check_turn(entry, header)
+            if refused is not None:
+                return refused
         if entry is None:
             return None
         # the usual case first: the next sequence of the same epoch
@@ -121,11 +153,7 @@ class Producers:
                 return seen
             return self._out_of_order(header, f"{last} (current end sequence number)")
         if header.producer_epoch < entry.epoch:
-            return Refused(
-                ErrorCode.invalid_producer_epoch,
-                f"Epoch of producer {header.producer_id} in {self._name} is {header.producer_epoch}, which is smaller "
-                f"than the last seen epoch {entry.epoch}",
-            )
+            return self._old_epoch(header.producer_id, header.producer_epoch, entry.epoch)
         if header.producer_epoch > entry.epoch:
             if header.base_sequence != 0 and entry.epoch >= 0:
                 return self._out_of_order(header, f"{entry.epoch} (current producer epoch)")
@@ -142,12 +170,89 @@ class Producers:
             )
         return None
 
+    def _old_epoch(self, producer_id: int, epoch: int, known: int) -> Refused:
+        return Refused(
+            ErrorCode.invalid_producer_epoch,
+            f"Epoch of producer {producer_id} in {self._name} is {epoch}, which is smaller than the last seen epoch "
+            f"{known}",
+        )
+
     def _out_of_order(self, header: BatchHeader, known: str) -> Refused:
         return Refused(
             ErrorCode.out_of_order_sequence_number,
             f"Out of order sequence number for producer {header.producer_id} in {self._name}: "
             f"{header.base_sequence} (incoming seq. number), {known}",
         )
+
+    # -- transactions
+
+    def has_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer has a transaction open here, in this epoch."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, adds: bool, now_ms: int
+    ) -> Verification | Refused | None:
+        """What the coordinator is to be asked about before a batch is appended; None if a transaction is open."""
+        entry = self.entries.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            return self._old_epoch(producer_id, epoch, entry.epoch)
+        if self.has_open(producer_id, epoch):
+            return None
+        verification = self._verifications.get(producer_id)
+        if verification is None:
+            verification = self._verifications[producer_id] = Verification(epoch, sequence, adds, now_ms)
+        else:
+            verification.note(epoch, sequence)
+        return verification
+
+    def verified(self, producer_id: int, epoch: int, verification: Verification) -> None:
+        """The coordinator knows of the transaction. Whether that still counts, the next batch is told."""
+        if self._verifications.get(producer_id) is verification and verification.epoch == epoch:
+            verification.is_done = True
+
+    def check_verified(self, header: BatchHeader) -> Refused | None:
+        """A transaction begins only where its coordinator knows of it. Also for batches of other coordinators."""
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        entry = self.entries.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            return self._old_epoch(producer_id, epoch, entry.epoch)
+        if self.has_open(producer_id, epoch):
+            return None
+        verification = self._verifications.get(producer_id)
+        if verification is not None and verification.is_done and verification.epoch == epoch:
+            return None
+        return Refused(
+            ErrorCode.invalid_txn_state,
+            f"Producer {producer_id} has no open transaction in {self._name}, and its coordinator was not asked",
+        )
+
+    def _check_turn(self, entry: ProducerEntry | None, header: BatchHeader) -> Refused | None:
+        verification = self._verifications.get(header.producer_id)
+        if verification is None:
+            return None
+        if verification.adds and header.base_sequence != 0 and (entry is None or not entry.batches):
+            return self._out_of_order(header, "0 (expected, as nothing is known of the producer)")
+        if header.base_sequence > verification.lowest_sequence:
+            return self._out_of_order(header, f"{verification.lowest_sequence} (earliest seen sequence)")
+        return None
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, version: int) -> Refused | None:
+        """With transactions' second version a marker has a new epoch; the same one only if it is written again."""
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return None
+        is_again = epoch == entry.epoch and (entry.txn_first_offset < 0 or epoch == _LAST_EPOCH)
+        if epoch < entry.epoch or (version >= _EPOCH_BUMPS and epoch == entry.epoch and not is_again):
+            return self._old_epoch(producer_id, epoch, entry.epoch)
+        if coordinator_epoch < entry.coordinator_epoch:
+            return Refused(
+                ErrorCode.transaction_coordinator_fenced,
+                f"The end of a transaction of producer {producer_id} in {self._name} comes from a coordinator of epoch "
+                f"{coordinator_epoch}, after one of epoch {entry.coordinator_epoch}",
+            )
+        return None
 
     def note(self, header: BatchHeader, base_offset: int, max_timestamp: int) -> None:
         """A data batch was appended (or is replayed)."""
@@ -156,9 +261,12 @@ class Producers:
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
         entry.note(header, base_offset, max_timestamp)
-        if header.is_transactional and entry.txn_first_offset < 0:
-            entry.txn_first_offset = base_offset
-            self._ongoing[base_offset] = producer_id
+        if header.is_transactional:
+            if entry.txn_first_offset < 0:
+                entry.txn_first_offset = base_offset
+                self._ongoing[base_offset] = producer_id
+            if self._verifications:
+                self._verifications.pop(producer_id, None)
 
     def note_end(self, header: BatchHeader, marker: EndMarker, offset: int) -> AbortedTxn | None:
         """A transaction's end marker was appended (or is replayed); gives what belongs into the `.txnindex`."""
@@ -168,6 +276,9 @@ class Producers:
         if header.producer_epoch != entry.epoch:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
+        verification = self._verifications.get(header.producer_id)
+        if verification is not None and not (verification.adds and verification.epoch == header.producer_epoch):
+            del self._verifications[header.producer_id]  # else it is of the next transaction already
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = marker.timestamp
         first = entry.txn_first_offset
@@ -203,6 +314,9 @@ class Producers:
             if entry.txn_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
         ]:
             del self.entries[producer_id]
+        for producer_id, verification in list(self._verifications.items()):
+            if now_ms - verification.since_ms >= expiration_ms:
+                del self._verifications[producer_id]
 
     def take_back(self, end_offset: int) -> bool:
         """Forgets batches from an offset on; False, and nothing is changed, if what was before them is not known."""
@@ -223,6 +337,7 @@ class Producers:
 
     def clear(self, end_offset: int) -> None:
         self.entries.clear()
+        self._verifications.clear()
         self._ongoing.clear()
         self._ended.clear()
         self.end_offset = end_offset

@@ -14,9 +14,9 @@ from ottla.record.batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, B
 from ottla.record.reader import read_records
 
 _PIECE: Final = 4 * 1024 * 1024
-_CONTROL_KEY: Final = Struct(">hh")
-_END_MARKER: Final = Struct(">hi")
-_ABORT, _COMMIT = 0, 1
+CONTROL_KEY: Final = Struct(">hh")
+END_MARKER: Final = Struct(">hi")
+ABORT, COMMIT = 0, 1
 
 
 class ScannedBatch(NamedTuple):
@@ -64,8 +64,8 @@ def end_marker(batch: ScannedBatch) -> EndMarker | None:
     for record in read_records(batch.data):
         if record.key is None or record.value is None or len(record.key) < 4 or len(record.value) < 6:
             return None
-        kind = _CONTROL_KEY.unpack_from(record.key)[1]
-        if kind in (_ABORT, _COMMIT):
-            return EndMarker(kind == _COMMIT, _END_MARKER.unpack_from(record.value)[1], record.timestamp)
+        kind = CONTROL_KEY.unpack_from(record.key)[1]
+        if kind in (ABORT, COMMIT):
+            return EndMarker(kind == COMMIT, END_MARKER.unpack_from(record.value)[1], record.timestamp)
         return None
     return None

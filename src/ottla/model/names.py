@@ -22,7 +22,8 @@ METADATA_TOPIC_ID: Final = UUID(int=1)
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 HISTORY_TOPIC: Final = "__ottla_group_history"
 """Our own: why groups rebalanced."""
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state", HISTORY_TOPIC})
+TRANSACTION_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_state", HISTORY_TOPIC})
 
 
 class TopicPartition(NamedTuple):

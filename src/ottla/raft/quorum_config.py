@@ -24,7 +24,7 @@ def company(
     directory_id: UUID,
     endpoints: tuple[Endpoint, ...],
     snapshots: SnapshotStore,
-    peers: Peers,
+    peers: Peers | None,
 ) -> Company:
     """`endpoints` are where this node's controller listens. `directory_id` is that of the metadata log's folder.
 
@@ -61,6 +61,8 @@ def quorum_settings(config: BrokerConfig) -> QuorumSettings:
         fetch_max_bytes=config.get_int("controller.quorum.fetch.max.bytes"),
         fetch_snapshot_max_bytes=config.get_int("controller.quorum.fetch.snapshot.max.bytes"),
         auto_join=bool(config.get("controller.quorum.auto.join.enable")),
+        # Kafka's 500 ms; a leader that has nothing to say must still answer before its silence counts.
+        fetch_max_wait_ms=min(500, config.controller_quorum_fetch_timeout_ms // 2),
     )
 
 

@@ -64,14 +64,21 @@ def build_batch(
     return batch.around(body if codec == Codec.NONE else compress(codec, body))
 
 
-def build_plain_batch(records: Sequence[tuple[bytes, bytes | None]], timestamp: int) -> bytes:
-    """Keys and values of one moment; no more to say. Coordinators write many small ones of these."""
+def build_plain_batch(
+    records: Sequence[tuple[bytes, bytes | None]], timestamp: int, producer_id: int = -1, producer_epoch: int = -1
+) -> bytes:
+    """Keys and values of one moment; no more to say. Coordinators write many small ones of these.
+
+    With a producer, it is part of the transaction that this one has open.
+    """
     parts: list[bytes] = []
     for delta, (key, value) in enumerate(records):
         start = b"\x00\x00" + varint(delta) + varint(len(key)) + key  # no attributes, no later than the batch
         end = _NULL + b"\x00" if value is None else varint(len(value)) + value + b"\x00"  # no headers
         parts += varint(len(start) + len(end)), start, end
-    return _Batch(len(records), timestamp, timestamp).around(b"".join(parts))
+    attributes = TRANSACTIONAL_BIT if producer_id >= 0 else 0
+    batch = _Batch(len(records), timestamp, timestamp, 0, -1, attributes, producer_id, producer_epoch)
+    return batch.around(b"".join(parts))
 
 
 def plain_record_size(delta: int, key: int, value: int) -> int:

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from ottla.env.ports import Buffer, Env
+from ottla.log.end_markers import note_end
 from ottla.log.partition_log import PartitionLog
 from ottla.log.producers import Origin, SeenBatch
 from ottla.log.reading import OffsetOutOfRange
@@ -221,10 +222,6 @@ class Partition:
     def _append_checked(self, records: Buffer, header: BatchHeader, origin: Origin, now_ms: int) -> Appended:
         log = self.log
         if header.producer_id >= 0 and origin is Origin.CLIENT:
-            if header.is_transactional:
-                return Appended(
-                    ErrorCode.invalid_txn_state, message=f"{self.key} has no open transaction of this producer"
-                )
             seen = log.producers.check(header)
             if seen is not None:
                 if isinstance(seen, SeenBatch):
@@ -232,6 +229,10 @@ class Partition:
                         return Appended(ErrorCode.kafka_storage_error, message=f"{log.folder}: {log.failed}")
                     return Appended(_NONE, seen.base_offset, seen.last_offset + 1, seen.timestamp, log.start_offset)
                 return Appended(seen.code, message=seen.message, start_offset=log.start_offset)
+        elif header.is_transactional and not header.is_control and origin is Origin.COORDINATOR:
+            refused = log.producers.check_verified(header)
+            if refused is not None:
+                return Appended(refused.code, message=refused.message)
         append_time = NO_TIMESTAMP
         max_timestamp = header.max_timestamp
         if self._rules.log_append_time and origin is Origin.CLIENT:
@@ -241,6 +242,8 @@ class Partition:
             base_offset = log.append(records, header, self.leader_epoch, max_timestamp, now_ms)
         except OSError as error:
             return Appended(ErrorCode.kafka_storage_error, message=f"{log.folder}: {error}")
+        if origin is Origin.COORDINATOR and header.is_control:
+            note_end(log, records, header, base_offset)
         self.bytes_appended += header.length + LOG_OVERHEAD
         self.messages_appended += header.last_offset_delta + 1
         self.appends += 1

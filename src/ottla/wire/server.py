@@ -358,6 +358,19 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._postponed -= 1
         self._go_on()
 
+    def _must_not_read(self) -> bool:
+        """Not even to learn that the client has gone."""
+        return bool(
+            self._write_paused
+            or self._stream
+            or self._waits_for_buffer
+            or self._postponed
+            or self._settings.draining
+            or self._aside
+            or (self._frame is not None and self._filled == self._frame_size)
+            or (self._slots and self._slots[-1].failed)
+        )
+
     def _must_rest(self) -> bool:
         if self._write_paused or self._stream or self._waits_for_buffer or self._postponed or self._settings.draining:
             return True
@@ -376,15 +389,19 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _go_on(self) -> None:
-        """Handles what was kept aside, then reads again; unless something still makes the connection rest."""
-        if self._handling or self._transport is None or self._must_rest():
+        """Handles what was kept aside, unless something still makes the connection rest; then reads again.
+
+        Also while an answer is awaited: if the client goes away, nobody needs to wait any more.
+        """
+        if self._handling or self._transport is None:
             return
-        if self._frame is not None and self._filled == self._frame_size:
-            self._frame_complete()
-        if self._aside:
-            aside, self._aside = self._aside, b""
-            self._take(memoryview(aside))
-        if self._read_paused and not self._must_rest() and not self._aside and self._transport is not None:
+        if not self._must_rest():
+            if self._frame is not None and self._filled == self._frame_size:
+                self._frame_complete()
+            if self._aside:
+                aside, self._aside = self._aside, b""
+                self._take(memoryview(aside))
+        if self._read_paused and self._transport is not None and not self._must_not_read():
             self._read_paused = False
             self._transport.resume_reading()
 

@@ -109,7 +109,8 @@ def _item_step(type_: Any, kafka_type: str, flexible: bool, nullable: bool) -> S
     if kafka_type in _WIDTHS:
         return _fixed(_WIDTHS[kafka_type], [0] if kafka_type == "bool" else [])
     if kafka_type in _RANGES:
-        return _ranged(*_RANGES[kafka_type])
+        low, high = _RANGES[kafka_type]
+        return _ranged(0 if kafka_type == _DATE and not nullable else low, high)
     if kafka_type == "error_code":
         return _error_code
     if kafka_type not in _BYTES_LENGTH_WIDTH:
@@ -131,9 +132,10 @@ _TAGS_OF_LATER_VERSIONS: Final = {
     "BrokerHeartbeatRequest": frozenset({0, 1}),
 }
 _LONGEST_TEXT: Final = 0x7FFF
+_DATE: Final = "datetime_i64"  # -1 stands for none where there may be none; elsewhere kio knows nothing before 1970
 _RANGES: Final = {  # in milliseconds: kio counts durations in 64 bits of microseconds, and dates end with year 9999
     "timedelta_i64": (-(2**63 // 1000), 2**63 // 1000),
-    "datetime_i64": (-(2**63), 253_402_300_799_000),
+    _DATE: (-(2**63), 253_402_300_799_000),
 }
 _UNKNOWN_ERROR: Final = ErrorCode.unknown_server_error.value.to_bytes(2, "big", signed=True)
 

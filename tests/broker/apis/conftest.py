@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 from tests.broker.apis.asking import create, topic_to_create
+from tests.waiting import UNTENDED
 
 from ottla.testing.node import RunningNode, running_node
 
@@ -15,7 +16,7 @@ _numbers = count()
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
-    with running_node(tmp_path_factory.mktemp("node"), num_partitions=2) as running:
+    with running_node(tmp_path_factory.mktemp("node"), num_partitions=2, **UNTENDED) as running:
         yield running
 
 

@@ -47,6 +47,7 @@ def test_features_are_those_the_cluster_runs_with(address: str) -> None:
     assert finalized == {
         "metadata.version": 30,
         "group.version": 1,
+        "transaction.version": 2,
         "eligible.leader.replicas.version": 1,
     }
     assert supported["metadata.version"] == (7, 30)

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.broker.apis import asking
+from tests.broker.apis import asking, transacting
 from tests.broker.apis.asking import ask
 from tests.broker.apis.committing import await_coordinator
 from tests.waiting import PATIENCE_S
@@ -25,8 +25,10 @@ from ottla.wire.client import ConnectionFailed
 OFFERED_BY_KAFKA = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
     13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
-    23: (2, 4), 32: (1, 4), 33: (0, 2), 34: (1, 2), 35: (1, 5), 37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1),
-    45: (0, 1), 46: (0, 0), 47: (0, 0), 55: (0, 2), 57: (0, 2), 60: (0, 2), 64: (0, 0), 68: (0, 1), 69: (0, 1),
+    23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 27: (1, 2), 28: (0, 5),
+    32: (1, 4), 33: (0, 2), 34: (1, 2), 35: (1, 5), 37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1),
+    45: (0, 1), 46: (0, 0), 47: (0, 0), 55: (0, 2), 57: (0, 2), 60: (0, 2),
+    61: (0, 0), 64: (0, 0), 65: (0, 0), 66: (0, 2), 68: (0, 1), 69: (0, 1),
     74: (0, 1), 75: (0, 0),
 }  # fmt: skip
 
@@ -48,7 +50,12 @@ EXPECTED = {
     asking.DELETE_GROUPS: {ErrorCode.not_coordinator, ErrorCode.group_id_not_found},
     asking.CONSUMER_GROUP_HEARTBEAT: {ErrorCode.not_coordinator, ErrorCode.group_id_not_found},
     asking.CONSUMER_GROUP_DESCRIBE: {ErrorCode.not_coordinator, ErrorCode.group_id_not_found},
+    transacting.ADD_OFFSETS: {ErrorCode.not_coordinator},
+    transacting.END_TXN: {ErrorCode.not_coordinator},
+    transacting.TXN_OFFSET_COMMIT: {ErrorCode.coordinator_not_available},
+    transacting.DESCRIBE_TRANSACTIONS: {ErrorCode.not_coordinator},
 }
+_TRANSACTION = {"transactional_id": "mine", "producer_id": 7, "producer_epoch": 0}
 Question = dict[str, Any]
 
 
@@ -164,6 +171,30 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
                 "client_instance_id": uuid4(), "subscription_id": 0, "terminating": True, "compression_type": 0,
                 "metrics": b"",
             }  # fmt: skip
+        case transacting.ADD_PARTITIONS:
+            topics = [{**by_name, "partitions": [0]}]
+            return {
+                **{f"v3_and_below_{name}": value for name, value in _TRANSACTION.items()},
+                "v3_and_below_topics": topics,
+                "transactions": [{**_TRANSACTION, "verify_only": True, "topics": topics}],
+            }  # fmt: skip
+        case transacting.ADD_OFFSETS:
+            return {**_TRANSACTION, "group_id": "group"}
+        case transacting.END_TXN:
+            return {**_TRANSACTION, "committed": True}
+        case transacting.WRITE_TXN_MARKERS:
+            topics = [{**by_name, "partition_indexes": [0]}]
+            marker = {**_TRANSACTION, "transaction_result": True, "coordinator_epoch": 0, "topics": topics}
+            return {"markers": [marker]}
+        case transacting.TXN_OFFSET_COMMIT:
+            commits = [{**row, "committed_offset": 7, "committed_leader_epoch": -1, "committed_metadata": None}]
+            return {**_TRANSACTION, "group_id": "group", "topics": [{**by_name, "partitions": commits}]}
+        case transacting.DESCRIBE_PRODUCERS:
+            return {"topics": [{**by_name, "partition_indexes": [0]}]}
+        case transacting.DESCRIBE_TRANSACTIONS:
+            return {"transactional_ids": ["mine"]}
+        case transacting.LIST_TRANSACTIONS:
+            return {"state_filters": ["Ongoing"], "producer_id_filters": []}
         case asking.DESCRIBE_CLUSTER:
             return {"include_cluster_authorized_operations": True, "include_fenced_brokers": True}
     raise AssertionError(f"no question for API {api}")
@@ -204,7 +235,7 @@ def test_the_versions_offered_are_those_of_apache_kafka(address: str) -> None:
 
 def test_an_api_that_is_not_offered_closes_the_connection(address: str) -> None:
     with pytest.raises(ConnectionFailed):
-        ask(address, 66, 0, state_filters=[], producer_id_filters=[])  # ListTransactions
+        ask(address, 50, 0, users=[])  # DescribeUserScramCredentials
 
 
 def test_produce_below_version_3_is_offered_and_refused(address: str) -> None:

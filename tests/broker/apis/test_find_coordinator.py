@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.broker.apis import asking
 from tests.broker.apis.asking import FIND_COORDINATOR, ask
-from tests.waiting import attempts
+from tests.waiting import attempts, until
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import running_node
@@ -62,10 +62,12 @@ def test_without_enough_brokers_there_is_no_topic_and_no_coordinator(tmp_path: P
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_transactions_have_no_coordinator_yet(address: str, version: int) -> None:
+def test_a_transactional_id_has_one_as_soon_as_the_topic_is_there(address: str, version: int) -> None:
+    until(lambda: find(address, version, TRANSACTION, "key").error_code is ErrorCode.none)
+
     answer = find(address, version, TRANSACTION, "key")
 
-    assert (answer.error_code, answer.node_id) == (ErrorCode.coordinator_not_available, -1)
+    assert (answer.node_id, f"{answer.host}:{answer.port}") == (1, address)
 
 
 def test_many_keys_are_answered_one_by_one(address: str) -> None:

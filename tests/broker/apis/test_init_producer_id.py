@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 from tests.broker.apis.asking import INIT_PRODUCER_ID, ask
 from tests.waiting import PATIENCE_S
 
@@ -71,8 +71,7 @@ def test_ids_go_on_over_blocks_and_over_a_restart(tmp_path: Path) -> None:
     assert min(after) > max(before)  # what was left of a block is never given
 
 
-def test_transactions_have_no_coordinator_yet(address: str) -> None:
-    assert init(address, "transfer").error_code is ErrorCode.coordinator_not_available
+def test_a_transactional_id_and_its_time_limit_must_make_sense(address: str) -> None:
     assert init(address, "").error_code is ErrorCode.invalid_request
     for timeout in (timedelta(0), timedelta(minutes=15, milliseconds=1)):
         answer = init(address, "transfer", transaction_timeout=timeout)
@@ -87,21 +86,3 @@ def test_librdkafka_produces_idempotently(address: str) -> None:
 
     assert producer.flush(PATIENCE_S) == 0
     assert outcomes == [None] * 10
-
-
-def test_librdkafka_waits_for_a_transaction_coordinator_in_vain(address: str) -> None:
-    producer = Producer({"bootstrap.servers": address, "transactional.id": "transfer", "logger": _silent()})
-
-    with pytest.raises(KafkaException) as failed:
-        producer.init_transactions(1)
-
-    assert failed.value.args[0].retriable()
-
-
-def _silent() -> Any:
-    import logging
-
-    logger = logging.getLogger("silent")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
-    return logger

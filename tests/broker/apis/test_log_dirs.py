@@ -22,7 +22,7 @@ from tests.broker.apis.asking import (
     list_offset,
     topic_to_create,
 )
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S, UNTENDED, until
 
 from ottla.env.disk import PosixFile
 from ottla.model.errors import ErrorCode
@@ -44,7 +44,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def node(folders: list[str]) -> Iterator[RunningNode]:
-    with running_node(Path(folders[0]), log_dirs=",".join(folders)) as running:
+    with running_node(Path(folders[0]), log_dirs=",".join(folders), **UNTENDED) as running:
         yield running
 
 

@@ -50,10 +50,20 @@ def test_a_transactional_batch_without_transactional_id_refuses_all_before_anyth
     assert [end_offset(address, topic, partition) for partition in range(2)] == [0, 0]
 
 
-def test_a_transactional_batch_needs_an_open_transaction(address: str, new_topic: Callable[..., str]) -> None:
+def test_transactional_batches_of_two_producers_refuse_all(address: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(partitions=2)
+    other = TRANSACTIONAL | {"producer_id": 6}
+
+    rows = produce(address, topic, a_batch(**TRANSACTIONAL), a_batch(**other), transactional_id="mine")
+
+    assert codes(rows) == [ErrorCode.invalid_producer_id_mapping] * 2
+    assert [end_offset(address, topic, partition) for partition in range(2)] == [0, 0]
+
+
+def test_without_a_coordinator_a_producer_is_to_come_again(address: str, new_topic: Callable[..., str]) -> None:
     rows = produce(address, new_topic(), a_batch(**TRANSACTIONAL), transactional_id="mine")
 
-    assert codes(rows) == [ErrorCode.invalid_txn_state]
+    assert codes(rows) == [ErrorCode.not_enough_replicas]
 
 
 def test_acks_that_do_not_exist_are_refused_before_anything_is_appended(

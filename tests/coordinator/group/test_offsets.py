@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 from tests.coordinator.group.keeping import Keeper, config, tell
-from tests.log.given import Machine, everything, marker
+from tests.log.given import TOPIC_ID, Machine, everything, marker
 from tests.replica.given import ALONE, leader
 
 from ottla.broker.group_coordinator import group_hash
@@ -18,6 +18,7 @@ from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, c
 from ottla.coordinator.group.offset_sweep import _RECORDS_A_TURN
 from ottla.coordinator.group.offsets import Commit, Fetched, Member, Wanted
 from ottla.coordinator.machine import Outcome, StoredRecord
+from ottla.log.producers import Verification
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.record.batch import parse_header
 from ottla.record.builder import build_batch, build_plain_batch
@@ -27,6 +28,7 @@ from ottla.replica.partition import Appended
 from ottla.sim.executor import SimExecutor
 
 OK = ErrorCode.none
+NO_MEMBER = Member("g")
 MINUTE_S = 60
 DAY_S = 86_400
 OFTEN = config(offsets_retention_minutes=1, offsets_retention_check_interval_ms=10_000)
@@ -195,6 +197,69 @@ class TestTransactions:
             assert keeper.offsets("g", stable=True) == {}
 
         tell(machine, story, self.load(machine, self.batch(5, 9)))  # type: ignore[arg-type]
+
+
+class TestCommitsInTransactions:
+    """By producers of this node: written to the log, pending until the marker, whatever happens in between."""
+
+    @staticmethod
+    def commit(
+        keeper: Keeper, offset: int, member: Member = NO_MEMBER, epoch: int = 0
+    ) -> asyncio.Future[ErrorCode | list[ErrorCode]]:
+        producers = keeper.partition.log.producers
+        begun = producers.begin_verification(9, epoch, -1, True, 0)
+        if isinstance(begun, Verification):
+            producers.verified(9, epoch, begun)
+        rows = [Commit("orders", 0, offset, topic_id=TOPIC_ID)]
+        return keeper.runtime.shard(0).write_in_transaction(
+            lambda groups: groups.offsets.commit_in_transaction(member, rows), 9, epoch
+        )
+
+    @pytest.mark.parametrize("is_commit", [True, False])
+    def test_they_are_pending_until_the_marker(self, machine: Machine, is_commit: bool) -> None:
+        async def story(keeper: Keeper) -> None:
+            await keeper.commit("g", 3)
+            assert await self.commit(keeper, 5) == [OK]
+            (rows,) = keeper.groups.offsets.fetch("g", [Wanted("orders", [0])], stable=True)
+            assert rows[0].code is ErrorCode.unstable_offset_commit
+            assert keeper.offsets("g") == {("orders", 0): 3}
+            await keeper.runtime.shard(0).end_transaction(9, 1, is_commit, 0, 2)
+            assert keeper.offsets("g", stable=True) == {("orders", 0): 5 if is_commit else 3}
+
+        async def again(keeper: Keeper) -> None:
+            assert keeper.offsets("g", stable=True) == {("orders", 0): 5 if is_commit else 3}
+
+        tell(machine, again, tell(machine, story))
+
+    def test_a_restart_in_between_changes_nothing(self, machine: Machine) -> None:
+        async def before(keeper: Keeper) -> None:
+            assert await self.commit(keeper, 5) == [OK]
+
+        async def after(keeper: Keeper) -> None:
+            assert keeper.offsets("g") == {}
+            await keeper.runtime.shard(0).end_transaction(9, 1, True, 0, 2)
+            assert keeper.offsets("g") == {("orders", 0): 5}
+
+        tell(machine, after, tell(machine, before))
+
+    @pytest.mark.parametrize("generation", [0, 7])
+    def test_a_generation_that_is_not_there(self, machine: Machine, generation: int) -> None:
+        async def story(keeper: Keeper) -> None:
+            member = Member("g", "someone", None, generation)
+            assert await self.commit(keeper, 5, member) is ErrorCode.illegal_generation
+            assert keeper.offsets("g", stable=True) == {}
+
+        tell(machine, story)
+
+    def test_a_fenced_producer_writes_nothing(self, machine: Machine) -> None:
+        async def story(keeper: Keeper) -> None:
+            await keeper.runtime.shard(0).end_transaction(9, 3, True, 0, 2)
+            with pytest.raises(KafkaError) as refused:
+                await self.commit(keeper, 5, epoch=2)
+            assert refused.value.code is ErrorCode.invalid_producer_epoch
+            assert keeper.offsets("g", stable=True) == {}
+
+        tell(machine, story)
 
 
 class TestExpiry:

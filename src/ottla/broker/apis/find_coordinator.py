@@ -1,12 +1,14 @@
 """FindCoordinator (key 10): which broker coordinates a group, a transactional id or a share partition.
 
 Versions: 1 adds transactional ids, 3 is flexible, 4 asks for many keys at once (KIP-699), 6 adds share partitions
-(KIP-932). A group's coordinator is the leader of its partition of `__consumer_offsets`; the first who asks has that
-topic created, and is told to ask again. Transactions and share partitions have no coordinator yet.
+(KIP-932). A group's coordinator is the leader of its partition of `__consumer_offsets`, a transactional id's that of
+its partition of `__transaction_state`; the first who asks has the topic created, and is told to ask again. Share
+partitions have no coordinator yet.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +16,7 @@ from ottla.broker.brokers import NO_BROKER
 from ottla.broker.context import Api, Context
 from ottla.metadata.meta_properties import parse_uuid
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.names import OFFSETS_TOPIC
+from ottla.model.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 
 _GROUP: Final = 0
@@ -57,28 +59,28 @@ def _find(context: Context, key_type: int, key: str) -> _Found | ErrorCode:
     if key_type == _GROUP:
         if not context.allowed(Operation.DESCRIBE, Resource.GROUP, key):
             return ErrorCode.group_authorization_failed
-        return _group_coordinator(context, key)
+        return _leader(context, OFFSETS_TOPIC, lambda: context.node.groups.partition_of(key))
     if key_type == _TRANSACTION:
         if not context.allowed(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key):
             return ErrorCode.transactional_id_authorization_failed
-    elif key_type == _SHARE and context.version >= _SHARE_PARTITIONS:
-        if not context.allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
-            return ErrorCode.cluster_authorization_failed
-        if not _is_share_partition(key):
-            return ErrorCode.invalid_request
-    else:
+        return _leader(context, TRANSACTION_TOPIC, lambda: context.node.txns.partition_of(key))
+    if key_type != _SHARE or context.version < _SHARE_PARTITIONS:
+        return ErrorCode.invalid_request
+    if not context.allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+        return ErrorCode.cluster_authorization_failed
+    if not _is_share_partition(key):
         return ErrorCode.invalid_request
     return ErrorCode.coordinator_not_available
 
 
-def _group_coordinator(context: Context, group_id: str) -> _Found | ErrorCode:
+def _leader(context: Context, name: str, number: Callable[[], int]) -> _Found | ErrorCode:
     image = context.node.image
-    topic = image.topic(OFFSETS_TOPIC)
+    topic = image.topic(name)
     if topic is None:
-        context.node.auto_create.start([OFFSETS_TOPIC])
+        context.node.auto_create.start([name])
         return ErrorCode.coordinator_not_available
     try:
-        partition = topic.partitions.get(context.node.groups.partition_of(group_id))
+        partition = topic.partitions.get(number())
     except KafkaError as error:
         return error.code
     leader = image.brokers.get(partition.leader) if partition is not None else None

@@ -2,8 +2,9 @@
 
 Versions: 2 is flexible, 3 lets a producer say which id and epoch it had (KIP-360), 4 tells PRODUCER_FENCED apart from
 INVALID_PRODUCER_EPOCH, 5 is of transactions' second version (KIP-890). Without a transactional id the answer is always
-a new id with epoch 0, also to a producer that had one. With one it is the transaction coordinator's, which does not
-exist yet.
+a new id with epoch 0, also to a producer that had one. With one it is the transaction coordinator's: the same id with
+the next epoch, which fences whoever had it before; a transaction that is still open is aborted first. Version 6, for
+transactions that another coordinator ends (KIP-939), is not offered by Kafka 4.3 either.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import Any, Final
 
 from ottla.broker.context import Api, Context
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.txn_requests import ask_for_producer, fenced
+from ottla.coordinator.txn.transaction import ProducerEpoch
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import NO_EPOCH, NO_PRODUCER_ID
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 
+_FENCED_FROM: Final = 4
 _ONE_MS: Final = timedelta(milliseconds=1)
 
 
@@ -25,6 +29,8 @@ def handle(context: Context, request: Any) -> Any | Coroutine[Any, Any, Any]:
     code = _refusal(context, request)
     if code is not ErrorCode.none:
         return _answer(context, code)
+    if request.transactional_id is not None:
+        return _initialise(context, request)
     ids = context.node.producer_ids
     producer_id = ids.take()
     return _answer(context, ErrorCode.none, producer_id) if producer_id is not None else _wait(context, ids)
@@ -45,7 +51,17 @@ def _refusal(context: Context, request: Any) -> ErrorCode:
         return ErrorCode.invalid_request
     if not 0 < request.transaction_timeout // _ONE_MS <= context.node.config.transaction_max_timeout_ms:
         return ErrorCode.invalid_transaction_timeout
-    return ErrorCode.coordinator_not_available
+    return ErrorCode.none
+
+
+async def _initialise(context: Context, request: Any) -> Any:
+    name, timeout_ms = request.transactional_id, request.transaction_timeout // _ONE_MS
+    expected = None
+    if context.version >= 3 and request.producer_id != NO_PRODUCER_ID:
+        expected = ProducerEpoch(request.producer_id, request.producer_epoch)
+    reply = await ask_for_producer(context, name, lambda txns: txns.initialise(name, timeout_ms, expected))
+    code = fenced(reply.code, context.version, _FENCED_FROM)
+    return _answer(context, code, reply.producer.producer_id, reply.producer.epoch)
 
 
 def _may_write(context: Context) -> bool:
@@ -66,12 +82,12 @@ async def _wait(context: Context, ids: ProducerIds) -> Any:
     return _answer(context, ErrorCode.none, producer_id)
 
 
-def _answer(context: Context, code: ErrorCode, producer_id: int = NO_PRODUCER_ID) -> Any:
+def _answer(context: Context, code: ErrorCode, producer_id: int = NO_PRODUCER_ID, epoch: int = 0) -> Any:
     return context.respond(
         throttle_time=timedelta(0),
         error_code=code,
         producer_id=producer_id,
-        producer_epoch=0 if code is ErrorCode.none else NO_EPOCH,
+        producer_epoch=epoch if code is ErrorCode.none else NO_EPOCH,
     )
 
 

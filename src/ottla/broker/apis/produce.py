@@ -14,8 +14,10 @@ import asyncio
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from ottla.broker.apis.produce_format import FLEXIBLE, Request, Row, Topic, merged, read, write
+from ottla.broker.apis.produce_format import FLEXIBLE, Leaders, Request, Row, Topic, merged, read, write
+from ottla.broker.apis.produce_in_transaction import InTransaction, producer_of
 from ottla.broker.context import Api, Context
+from ottla.broker.current_leaders import current_leader, endpoints_of
 from ottla.broker.traffic import count_refused
 from ottla.log.producers import Origin
 from ottla.model.errors import ErrorCode
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 _SIZE_CORRELATION: Final = Struct(">ii")
 _NUMBER: Final = Struct(">i")
 _NONE: Final = ErrorCode.none
+LEADERS: Final = 10
 _ATTRIBUTES_AT: Final = 22  # the low byte of a batch's attributes
 _NO_TAGS: Final = b"\x00\x00\x00"
 # No record errors, no message, no tagged fields of partition and topic; throttle time; no tagged fields of the answer.
@@ -78,11 +81,18 @@ def _only_batch(body: memoryview, at: int) -> memoryview | None:
 
 def _append_one(context: Context, shape: Shape, number: int, batch: memoryview) -> Message | Later:
     acks = shape.request.acks
-    if _is_transactional(batch) and not _may_be_transactional(context, shape.request):
-        return _refuse(context, shape.request_for(number), ErrorCode.transactional_id_authorization_failed)
+    in_transaction: InTransaction | None = None
+    if _is_transactional(batch):
+        if not _may_be_transactional(context, shape.request):
+            return _refuse(context, shape.request_for(number), ErrorCode.transactional_id_authorization_failed)
+        one = _in_transaction(context, shape.request, [batch])
+        in_transaction = one if isinstance(one, InTransaction) else None  # of one batch there is one producer at most
     partition = _partition(context, context.node.replicas, shape.request.topics[0], number)
     if not isinstance(partition, Partition):
         return _answer(context, shape.request_for(number), [[Appended(partition)]])
+    if in_transaction is not None and (begun := in_transaction.add(partition, batch)) is not None:
+        in_transaction.start()
+        return _wait(context, shape.request_for(number), [[begun]], len(batch))
     result = partition.append(batch, acks, Origin.CLIENT, -1, shape.version)
     if not isinstance(result, Appended) or not _is_acknowledged(partition, acks, result):
         return _wait(context, shape.request_for(number), [[result]], len(batch))
@@ -134,6 +144,13 @@ def _append_all(context: Context, body: memoryview) -> Message | Later:
     if request.acks not in (-1, 0, 1):
         return _refuse_acks(context, request)
     context.connection.memo = _shape(version, body, request)
+    in_transaction: InTransaction | None = None
+    if BatchStart.TRANSACTIONAL in starts:
+        batches = [row.batch for topic in request.topics for row in topic.rows if row.batch is not None]
+        begun = _in_transaction(context, request, batches)
+        if isinstance(begun, ErrorCode):
+            return _refuse(context, request, begun)
+        in_transaction = begun
     replicas = context.node.replicas
     waits = False
     results: list[list[Appended | asyncio.Future[Appended]]] = []
@@ -142,7 +159,12 @@ def _append_all(context: Context, body: memoryview) -> Message | Later:
         for index, batch in topic.rows:
             partition = _partition(context, replicas, topic, index)
             if isinstance(partition, Partition):
-                result = partition.append(batch if batch is not None else b"", request.acks, Origin.CLIENT, -1, version)
+                data = batch if batch is not None else b""
+                waiting = in_transaction.add(partition, data) if in_transaction is not None else None
+                if waiting is not None:
+                    result = waiting
+                else:
+                    result = partition.append(data, request.acks, Origin.CLIENT, -1, version)
                 if isinstance(result, asyncio.Future) or not _is_acknowledged(partition, request.acks, result):
                     waits = True
             else:
@@ -150,6 +172,8 @@ def _append_all(context: Context, body: memoryview) -> Message | Later:
             appended.append(result)
         results.append(appended)
     if waits:
+        if in_transaction is not None:
+            in_transaction.start()
         return _wait(context, request, results, len(body))
     return _answer(context, request, cast("list[list[Appended]]", results))  # no future is among them
 
@@ -158,6 +182,14 @@ def _is_transactional(batch: memoryview) -> bool:
     if len(batch) <= _ATTRIBUTES_AT or not batch[_ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
         return False
     return batch_start(batch) is BatchStart.TRANSACTIONAL
+
+
+def _in_transaction(context: Context, request: Request, batches: list[memoryview]) -> InTransaction | ErrorCode | None:
+    producer = producer_of(batches)
+    if producer is None or isinstance(producer, ErrorCode):
+        return producer
+    assert request.transactional_id is not None
+    return InTransaction(context, request.transactional_id, request.acks, producer)
 
 
 def _may_be_transactional(context: Context, request: Request) -> bool:
@@ -279,6 +311,18 @@ def _hold_until_done(pool: BufferPool, size: int, futures: list[asyncio.Future[A
 # -- answering
 
 
+def _leaders(context: Context, request: Request, results: list[list[Appended]]) -> tuple[Leaders, bytes]:
+    """Of partitions that another node leads, and where that one is."""
+    leaders: Leaders = {}
+    if context.header.version >= LEADERS:
+        for t, (topic, appended) in enumerate(zip(request.topics, results, strict=True)):
+            for r, (row, result) in enumerate(zip(topic.rows, appended, strict=True)):
+                if result.code is ErrorCode.not_leader_or_follower:
+                    name = topic.name or context.node.replicas.name_of(topic.topic_id) or ""
+                    leaders[t, r] = current_leader(context, name, row.number)
+    return leaders, endpoints_of(context, leaders.values()) if leaders else b"\x00"
+
+
 def _answer(context: Context, request: Request, results: list[list[Appended]]) -> bytes | None:
     count_refused(context, request, results)
     if request.acks == 0:
@@ -289,7 +333,7 @@ def _answer(context: Context, request: Request, results: list[list[Appended]]) -
                     raise CloseConnection(f"produce with acks=0 to {name}-{row.number} failed: {result.code.name}")
         return None
     version, correlation_id = context.header.version, context.header.correlation_id
-    body = write(version, request.topics, results)
+    body = write(version, request.topics, results, *_leaders(context, request, results))
     return _SIZE_CORRELATION.pack(len(body) + 4, correlation_id) + body
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.broker.apis import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -20,9 +22,12 @@ from ottla.broker.apis import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     get_telemetry_subscriptions,
@@ -35,6 +40,7 @@ from ottla.broker.apis import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -43,8 +49,10 @@ from ottla.broker.apis import (
     produce,
     push_telemetry,
     sync_group,
+    txn_offset_commit,
     unregister_broker,
     update_features,
+    write_txn_markers,
 )
 from ottla.broker.context import Api
 
@@ -68,6 +76,11 @@ ALL: Final[tuple[Api, ...]] = (
     delete_records.API,
     init_producer_id.API,
     offset_for_leader_epoch.API,
+    add_partitions_to_txn.API,
+    add_offsets_to_txn.API,
+    end_txn.API,
+    write_txn_markers.API,
+    txn_offset_commit.API,
     describe_configs.API,
     alter_replica_log_dirs.API,
     describe_log_dirs.API,
@@ -82,7 +95,10 @@ ALL: Final[tuple[Api, ...]] = (
     describe_quorum.API,
     update_features.API,
     describe_cluster.API,
+    describe_producers.API,
     unregister_broker.API,
+    describe_transactions.API,
+    list_transactions.API,
     list_config_resources.API,
     describe_topic_partitions.API,
     get_telemetry_subscriptions.API,

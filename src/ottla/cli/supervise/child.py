@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.detach import LOG_NAME, be_a_daemon, run_child
+from ottla.cli.detach import be_a_daemon, run_child
 from ottla.cli.supervise.layout import Place
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ LIVING: Final = frozenset((State.STARTING, State.UP, State.STOPPING))
 class Child:
     """`config` says what the node shall be; `forget` closes, in the fork, what is the supervisor's alone."""
 
-    def __init__(self, place: Place, config: BrokerConfig, folder: Path, forget: Callable[[], None]) -> None:
+    def __init__(self, place: Place, config: BrokerConfig, log: Path | None, forget: Callable[[], None]) -> None:
         self.place = place
         self.state = State.STOPPED
         self.since = time.monotonic()
@@ -45,7 +45,8 @@ class Child:
         self.address = f"127.0.0.1:{place.port or place.controller_port}"
         self.ready = -1
         """What becomes readable when it serves."""
-        self.log = folder / place.folder_name / LOG_NAME
+        self.log = log
+        """Where its output goes; None for where the supervisor's goes."""
         self._config = config
         self._forget = forget
         self._log_from = 0
@@ -56,8 +57,9 @@ class Child:
 
     def start(self, life: int) -> None:
         """`life` is what the fork reads from until the supervisor is gone."""
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        self._log_from = self.log.stat().st_size if self.log.exists() else 0
+        if self.log is not None:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            self._log_from = self.log.stat().st_size if self.log.exists() else 0
         self.ready, ready = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -73,7 +75,10 @@ class Child:
             signal.signal(number, signal.SIG_DFL)
         os.close(self.ready)
         self._forget()
-        be_a_daemon(self.log)
+        if self.log is None:
+            os.setsid()
+        else:
+            be_a_daemon(self.log)
         threading.Thread(target=_end_with, args=(life,), name="supervisor watch", daemon=True).start()
 
         def node(started: Callable[[str], None]) -> None:
@@ -89,6 +94,7 @@ class Child:
         os.close(self.ready)
         self.ready = -1
         if told and self.state is State.STARTING:
+            self.address = told.decode().strip()
             self._enter(State.UP)
 
     def tell(self, number: int) -> None:
@@ -105,7 +111,7 @@ class Child:
             self._enter(State.STOPPED)
             return
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        error = last_error(self.log, self._log_from, or_last=code >= 0)
+        error = "" if self.log is None else last_error(self.log, self._log_from, or_last=code >= 0)
         self.why = f"{how}{f': {error}' if error else ''}"
         self._enter(State.ENDED)
 

@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ottla.cli.detach import LOG_NAME
 from ottla.cli.supervise import control
 from ottla.cli.supervise.child import Child, State
 from ottla.cli.supervise.control import Asking
-from ottla.cli.supervise.layout import Layout
+from ottla.cli.supervise.layout import Layout, Place
 from ottla.cli.supervise.order import next_to_stop, nodes_without_quorum
 from ottla.model.errors import OttlaError
 
@@ -40,11 +41,14 @@ class _Wish(NamedTuple):
 
 
 class Supervisor:
-    """`show` is called when something has changed and every second: with all nodes, and a line to tell, if any."""
+    """`show` is called when something has changed and every second: with all nodes, and a line to tell, if any.
+
+    Without a folder nobody can ask, and nodes write their logs where the supervisor does.
+    """
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | None,
         layout: Layout,
         configs: Mapping[int, BrokerConfig],
         show: Callable[[Sequence[Child], str | None], None],
@@ -66,16 +70,17 @@ class Supervisor:
         self._is_told = False
         self._begun = time.monotonic()
         self.children = {
-            place.id: Child(place, configs[place.id], folder, self._forget) for place in layout.nodes
-        }  # fmt: skip
+            place.id: Child(place, configs[place.id], self._log(place), self._forget) for place in layout.nodes
+        }
 
     def run(self, on_started: Callable[[], None]) -> None:
         """Until all nodes have stopped because they were told to. OttlaError if none could be started."""
         signal.set_wakeup_fd(self._wake)
         for number in _SIGNALS:
             signal.signal(number, lambda *_: None)
-        self._listener = control.listen(self.folder)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        if self.folder is not None:
+            self._listener = control.listen(self.folder)
+            self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._woken, selectors.EVENT_READ, self._signalled)
         for child in self.children.values():
             self._start(child)
@@ -89,6 +94,9 @@ class Supervisor:
                 self._show(list(self.children.values()), None)
         finally:
             self._end()
+
+    def _log(self, place: Place) -> Path | None:
+        return None if self.folder is None else self.folder / place.folder_name / LOG_NAME
 
     def _patience(self) -> float:
         return 0.05 if self._stopping_since is not None else 1.0
@@ -124,9 +132,10 @@ class Supervisor:
         if child.state is State.STOPPED:
             self._tell(f"Node {number} has stopped.")
         else:
-            self._tell(
-                f"Node {number} {child.why}. Its log is {child.log}; `ottla node start {number}` starts it again."
-            )
+            again = "It stays down until all are started anew"
+            if child.log is not None:
+                again = f"Its log is {child.log}; `ottla node start {number}` starts it again"
+            self._tell(f"Node {number} {child.why}. {again}.")
         if self._stopping_since is None and (lost := nodes_without_quorum(self.layout, self.children)):
             self._tell(f"Most voters of the metadata quorum are down ({lost}): nothing can be elected or changed.")
 
@@ -180,7 +189,8 @@ class Supervisor:
         for child in self.children.values():
             if child.lives:
                 os.waitpid(child.pid, 0)
-        control.remove(self.folder)
+        if self.folder is not None:
+            control.remove(self.folder)
         signal.set_wakeup_fd(-1)
         self._close()
 
@@ -289,6 +299,6 @@ def as_row(child: Child) -> dict[str, Any]:
         "address": child.address,
         "bytes": child.memory() if child.lives else None,
         "why": child.why or None,
-        "folder": str(child.log.parent),
+        "folder": str(child.log and child.log.parent),
         "log": str(child.log),
     }

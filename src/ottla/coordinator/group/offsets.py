@@ -26,6 +26,7 @@ from ottla.record.builder import plain_record_size
 
 _NONE: Final = ErrorCode.none
 _FOR_EVER: Final = 2**63 - 1
+_OF_OLD: Final = {ErrorCode.stale_member_epoch: ErrorCode.illegal_generation}
 _GROUP_MUST_EXIST: Final = 9  # from this version of OffsetCommit on a missing group is called that
 
 
@@ -82,7 +83,7 @@ class Owners(Protocol):
     def get(self, group_id: str) -> OwnerOfOffsets | None: ...
     def ids(self) -> list[str]: ...
     def ensure(self, group_id: str) -> object: ...
-    def check_commit(self, member: Member, version: int) -> CommitCheck: ...
+    def check_commit(self, member: Member, version: int, *, transactional: bool = False) -> CommitCheck: ...
     def heard(self, group_id: str, member_id: str) -> None: ...
     def check_offset_delete(self, group_id: str) -> ErrorCode: ...
     def deletion_if_empty(self, group_id: str) -> Sequence[StoredRecord]: ...
@@ -113,8 +114,30 @@ class Offsets:
         if isinstance(check, ErrorCode) and check is not _NONE:
             return Outcome(check)
         self._owners.heard(member.group, member.id)
+        expire_ms = NO_TIMESTAMP if retention_ms is None else min(self._now_ms() + retention_ms, _FOR_EVER)
+        return self._commit(member.group, commits, check, expire_ms, by_id=True)
+
+    def commit_in_transaction(self, member: Member, commits: Iterable[Commit]) -> Outcome[ErrorCode | list[ErrorCode]]:
+        """To be written in the producer's transaction: it counts when that is committed.
+
+        Members need not say who they are. One whose epoch is over is told so in the words of the classic protocol, and
+        the topic's id is not written, as Kafka has it.
+        """
+        if self._owners.get(member.group) is None:
+            check: CommitCheck = _NONE if member.generation < 0 else ErrorCode.illegal_generation
+        else:
+            check = self._owners.check_commit(member, 0, transactional=True)
+        if isinstance(check, ErrorCode) and check is not _NONE:
+            return Outcome(_OF_OLD.get(check, check))
+        outcome = self._commit(member.group, commits, check, NO_TIMESTAMP, by_id=False)
+        if isinstance(outcome.reply, ErrorCode):
+            return Outcome(_OF_OLD.get(outcome.reply, outcome.reply))
+        return outcome
+
+    def _commit(
+        self, group: str, commits: Iterable[Commit], check: CommitCheck, expire_ms: int, *, by_id: bool
+    ) -> Outcome[ErrorCode | list[ErrorCode]]:
         now_ms, longest = self._now_ms(), self._longest_metadata()
-        expire_ms = NO_TIMESTAMP if retention_ms is None else min(now_ms + retention_ms, _FOR_EVER)
         codes: list[ErrorCode] = []
         records: list[StoredRecord] = []
         for topic, partition, offset, epoch, metadata, topic_id in commits:
@@ -124,8 +147,9 @@ class Offsets:
             if not isinstance(check, ErrorCode) and (code := check(topic_id, partition)) is not _NONE:
                 return Outcome(code)
             codes.append(_NONE)
-            committed = CommittedOffset(offset, epoch, metadata or "", now_ms, expire_ms, topic_id)
-            records.append(commit_record(OffsetKey(member.group, topic, partition), committed))
+            named = topic_id if by_id else None
+            committed = CommittedOffset(offset, epoch, metadata or "", now_ms, expire_ms, named)
+            records.append(commit_record(OffsetKey(group, topic, partition), committed))
         return Outcome(codes, records)
 
     def size_of(self, group: str, commits: Iterable[Commit], retention_ms: int | None = None) -> int:

@@ -34,11 +34,15 @@ class BothKinds:
         """Who commits without a group gets a classic one, without members."""
         return self._consumer.get(group_id) or self._classic.ensure(group_id)
 
-    def check_commit(self, member: Member, version: int) -> CommitCheck:
+    def check_commit(self, member: Member, version: int, *, transactional: bool = False) -> CommitCheck:
         group = self._consumer.get(member.group)
         if group is None:
-            return self._classic.check_commit(member.group, member.id, member.instance_id, member.generation)
-        return self._consumer.check_commit(group, member.id, member.instance_id, member.generation, version)
+            return self._classic.check_commit(
+                member.group, member.id, member.instance_id, member.generation, transactional=transactional
+            )
+        return self._consumer.check_commit(
+            group, member.id, member.instance_id, member.generation, version, transactional=transactional
+        )
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int, *, committed_only: bool) -> ErrorCode:
         return self._consumer.check_fetch(group_id, member_id, epoch, committed_only=committed_only)

@@ -10,19 +10,21 @@ from ottla.metadata.records.feature_level_record import FeatureLevelRecord
 
 KRAFT_VERSION: Final = "kraft.version"
 GROUP_VERSION: Final = "group.version"
+TRANSACTION_VERSION: Final = "transaction.version"
 ELR_VERSION: Final = "eligible.leader.replicas.version"
 MIN_ISR: Final = "min.insync.replicas"
 LATEST_METADATA_VERSION: Final = 30  # 4.3-IV0
-# The metadata.version from which a new cluster starts with a feature: those of before start without.
-_STARTS_WITH: Final = {GROUP_VERSION: 22, ELR_VERSION: 26}  # 4.0-IV0, 4.1-IV0
+# The metadata.version from which a new cluster starts with a feature, and its level: those of before start without.
+_STARTS_WITH: Final = {GROUP_VERSION: (22, 1), TRANSACTION_VERSION: (24, 2), ELR_VERSION: (26, 1)}  # 4.0-IV0, -IV2, 4.1
 
 SUPPORTED: Final[dict[str, VersionRange]] = {
     # Clusters before 3.3-IV3 write records that nobody reads any more; Kafka 4 starts there too.
     METADATA_VERSION: VersionRange(7, LATEST_METADATA_VERSION),
-    # 1 is voters in the log (KIP-853). What is missing (transaction, share, streams) is not implemented: a level that
-    # is finalised makes clients and brokers count on it.
+    # 1 is voters in the log (KIP-853). What is missing (share, streams) is not implemented: a level that is finalised
+    # makes clients and brokers count on it.
     KRAFT_VERSION: VersionRange(0, 1),
     GROUP_VERSION: VersionRange(0, 1),  # 1 is the consumer protocol (KIP-848)
+    TRANSACTION_VERSION: VersionRange(0, 2),  # 1 has flexible records, 2 an epoch for each transaction (KIP-890)
     ELR_VERSION: VersionRange(0, 1),  # 1 is eligible leader replicas (KIP-966)
 }
 
@@ -30,9 +32,9 @@ SUPPORTED: Final[dict[str, VersionRange]] = {
 def bootstrap_records(metadata_version: int = LATEST_METADATA_VERSION) -> tuple[MetadataRecord, ...]:
     """What `storage format` puts into bootstrap.checkpoint: the first records of a new cluster."""
     records = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version)]
-    for name, since in sorted(_STARTS_WITH.items()):
+    for name, (since, level) in sorted(_STARTS_WITH.items()):
         if metadata_version >= since:
-            records.append(FeatureLevelRecord(name=name, feature_level=1))
+            records.append(FeatureLevelRecord(name=name, feature_level=level))
     return tuple(records)
 
 

@@ -63,7 +63,7 @@ def moved(spec: GroupSpec, assigned: dict[str, Assignment]) -> int:
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(spec=groups())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_every_partition_has_one_owner_who_subscribes_to_it(name: str, spec: GroupSpec) -> None:
     assigned = assign(name, spec)
 
@@ -98,7 +98,7 @@ def test_a_group_in_which_nothing_changed_keeps_its_assignment(name: str, spec: 
 
 
 @given(spec=groups(same_topics=True))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_uniform_is_even_and_moves_no_more_than_it_must(spec: GroupSpec) -> None:
     assigned = assign("uniform", spec)
 
@@ -124,7 +124,7 @@ def test_uniform_gives_only_to_others_what_one_leaves_behind(spec: GroupSpec, da
 
 
 @given(spec=groups())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_uniform_leaves_no_topic_uneven_among_those_who_could_take_more_of_it(spec: GroupSpec) -> None:
     """An owner of a partition has at most one more than any other subscriber of its topic."""
     assigned = assign("uniform", spec)

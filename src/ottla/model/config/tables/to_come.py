@@ -11,9 +11,7 @@ TO_COME: Final[dict[str, tuple[str, ...]]] = {
     "groups": ("group.", "offsets."),
     "streams groups": ("group.streams.", "streams."),
     "share groups": ("group.share.", "share."),
-    "transactions": (
-        "transaction.", "transactional.id.expiration.ms", "add.partitions.to.txn.",
-    ),
+    "transactions": ("transaction.two.phase.commit.enable", "transaction.state.log.load.buffer.size"),
     "compaction": (
         "log.cleaner.", "delete.retention.ms", "min.compaction.lag.ms", "min.cleanable.dirty.ratio",
     ),

@@ -1,0 +1,46 @@
+"""EndTxn (key 26): a transaction is committed or aborted.
+
+Versions: 2 tells PRODUCER_FENCED apart from INVALID_PRODUCER_EPOCH, 3 is flexible, 4 may tell TRANSACTION_ABORTABLE, 5
+is of transactions' second version (KIP-890): every transaction has its epoch, and the answer tells the next one.
+
+The answer comes when the outcome is decided for good, in the coordinator's log; partitions hear of it after that.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from ottla.broker.context import Api, Context
+from ottla.broker.txn_requests import ask_for_producer, fenced
+from ottla.coordinator.txn.machine import Ended
+from ottla.coordinator.txn.transaction import EPOCH_BUMPS_FROM, ProducerEpoch
+from ottla.model.errors import ErrorCode
+from ottla.security.authorizer import Operation, Resource
+
+_FENCED_FROM: Final = 2
+_NEXT_EPOCH: Final = 5
+
+
+async def handle(context: Context, request: Any) -> Any:
+    ended = await _end(context, request)
+    return context.respond(
+        throttle_time=timedelta(0),
+        error_code=fenced(ended.code, context.version, _FENCED_FROM),
+        producer_id=ended.producer.producer_id,
+        producer_epoch=ended.producer.epoch,
+    )
+
+
+async def _end(context: Context, request: Any) -> Ended:
+    name, is_commit = request.transactional_id, request.committed
+    if not context.allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
+        return Ended(ErrorCode.transactional_id_authorization_failed)
+    if not name:
+        return Ended(ErrorCode.invalid_request)
+    producer = ProducerEpoch(request.producer_id, request.producer_epoch)
+    version = EPOCH_BUMPS_FROM if context.version >= _NEXT_EPOCH else 0
+    return await ask_for_producer(context, name, lambda txns: txns.end(name, producer, is_commit, version))
+
+
+API: Final = Api(26, "EndTxn", oldest=0, newest=5, handle=handle)

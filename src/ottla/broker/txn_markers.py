@@ -1,0 +1,223 @@
+"""Tells partitions of the end of transactions, here and on other brokers, until each has heard it.
+
+A transaction that is decided stays so: its markers are sent again after whatever went wrong, to whoever leads the
+partition then, also by the next coordinator, which finds the decision in its log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.broker.marker_writing import write_marker
+from ottla.broker.peer_brokers import PeerBrokers
+from ottla.coordinator.shard import Shard, State
+from ottla.coordinator.txn.machine import TxnMachine
+from ottla.coordinator.txn.transaction import Marker
+from ottla.env.tasks import Tasks
+from ottla.model.errors import ErrorCode, KafkaError, OttlaError
+from ottla.model.names import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+_log = logging.getLogger("ottla.coordinator")
+_WRITE_TXN_MARKERS: Final = 27
+_AGAIN_MS: Final = 50
+_MOST_IN_A_REQUEST: Final = 1000
+_NEVER: Final = frozenset({ErrorCode.invalid_producer_epoch, ErrorCode.transaction_coordinator_fenced})
+"""Another has ended the transaction meanwhile, or coordinates it now."""
+_DONE: Final = frozenset(
+    {ErrorCode.none, ErrorCode.unsupported_for_message_format, ErrorCode.unsupported_version}
+)  # fmt: skip
+
+
+class _Ending:
+    """One transaction whose partitions are being told."""
+
+    __slots__ = ("is_being_completed", "is_over", "marker", "missing", "shard", "transactional_id")
+
+    def __init__(
+        self, shard: Shard[TxnMachine], transactional_id: str, marker: Marker, partitions: Iterable[TopicPartition]
+    ) -> None:
+        self.shard = shard
+        self.transactional_id = transactional_id
+        self.marker = marker
+        self.missing = dict.fromkeys(partitions)
+        self.is_being_completed = False
+        self.is_over = False  # as far as this node is concerned
+
+    @property
+    def is_ours(self) -> bool:
+        return self.shard.state is State.ACTIVE
+
+
+class ShardMarkers:
+    """The `MarkerPort` of one shard."""
+
+    def __init__(self, shard: Shard[TxnMachine], markers: TxnMarkers) -> None:
+        self._shard = shard
+        self._markers = markers
+
+    def send(self, transactional_id: str, marker: Marker, partitions: Sequence[TopicPartition]) -> None:
+        self._markers.send(_Ending(self._shard, transactional_id, marker, partitions))
+
+
+class TxnMarkers:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._peers = PeerBrokers(node.env, lambda: node.config, lambda: node.image, "txn-marker-sender")
+        self._queues: dict[int, deque[tuple[_Ending, list[TopicPartition]]]] = {}  # by broker
+        self._sending: set[int] = set()
+        self._tasks = Tasks(lambda error: _log.error("markers could not be sent: %s", error, exc_info=error))
+        self.unfinished = 0
+        """Transactions that are decided and of which not all partitions have heard."""
+
+    def send(self, ending: _Ending) -> None:
+        """With the next turn of the loop: whoever decided is not to find himself asked in the middle of it."""
+        self.unfinished += 1
+        self._node.env.loop.call_soon(self._tell, ending, list(ending.missing))
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+        await self._peers.stop()
+
+    # -- to whom
+
+    def _tell(self, ending: _Ending, partitions: list[TopicPartition]) -> None:
+        if ending.is_over:
+            return
+        if not ending.is_ours:
+            self._over(ending)  # whoever coordinates now goes on with it
+            return
+        image, me = self._node.image, self._node.config.node_id
+        elsewhere: dict[int, list[TopicPartition]] = {}
+        for key in partitions:
+            topic = image.topic(key.topic)
+            known = topic.partitions.get(key.partition) if topic is not None else None
+            if known is None:
+                ending.missing.pop(key, None)  # it was deleted: nobody will ever read it
+            elif known.leader == me:
+                self._tell_here(ending, key)
+            elif self._peers.is_reachable(known.leader):
+                elsewhere.setdefault(known.leader, []).append(key)
+            else:
+                self._again(ending, [key])
+        for broker_id, keys in elsewhere.items():
+            self._queues.setdefault(broker_id, deque()).append((ending, keys))
+            if broker_id not in self._sending:
+                self._sending.add(broker_id)
+                self._tasks.start(self._empty_queue(broker_id), f"markers for broker {broker_id}")
+        self._look_whether_complete(ending)
+
+    def _tell_here(self, ending: _Ending, key: TopicPartition) -> None:
+        written = write_marker(self._node, key, ending.marker)
+        if isinstance(written, ErrorCode):
+            self._told(ending, key, written)
+        else:
+            written.add_done_callback(lambda done: self._told_later(ending, key, done.result()))
+
+    def _told_later(self, ending: _Ending, key: TopicPartition, code: ErrorCode) -> None:
+        self._told(ending, key, code)
+        self._look_whether_complete(ending)
+
+    def _again(self, ending: _Ending, keys: list[TopicPartition]) -> None:
+        self._node.timers.after(_AGAIN_MS, partial(self._tell, ending, keys))
+
+    # -- what they say
+
+    def _told(self, ending: _Ending, key: TopicPartition, code: ErrorCode) -> None:
+        if code in _DONE:
+            ending.missing.pop(key, None)
+        elif code in _NEVER:
+            _log.info(
+                "%s did not take the end of a transaction of %s (%s): it is another's by now",
+                *(key, ending.transactional_id, code.name.upper()),
+            )
+            self._over(ending)  # it stays as it is; as in Kafka the next coordinator looks at it
+        else:
+            _log.info(
+                "%s did not take the end of a transaction of %s (%s); it is told again",
+                *(key, ending.transactional_id, code.name.upper()),
+            )
+            self._again(ending, [key])
+
+    def _over(self, ending: _Ending) -> None:
+        if not ending.is_over:
+            ending.is_over = True
+            self.unfinished -= 1
+
+    def _look_whether_complete(self, ending: _Ending) -> None:
+        if ending.missing or ending.is_over or ending.is_being_completed:
+            return
+        try:
+            complete = ending.shard.write(lambda txns: txns.complete(ending.transactional_id, ending.marker))
+        except KafkaError:
+            self._over(ending)  # it is no longer ours
+            return
+        ending.is_being_completed = True
+        complete.add_done_callback(partial(self._completed, ending))
+
+    def _completed(self, ending: _Ending, done: asyncio.Future[None]) -> None:
+        ending.is_being_completed = False
+        error = done.exception()
+        if error is None or not ending.is_ours:
+            self._over(ending)
+        else:
+            _log.info("the end of a transaction of %s could not be written: %s", ending.transactional_id, error)
+            self._node.timers.after(_AGAIN_MS, self._look_whether_complete, ending)
+
+    # -- other brokers
+
+    async def _empty_queue(self, broker_id: int) -> None:
+        queue = self._queues[broker_id]
+        try:
+            while queue:
+                rows = [queue.popleft() for _ in range(min(len(queue), _MOST_IN_A_REQUEST))]
+                rows = [(ending, keys) for ending, keys in rows if ending.is_ours]
+                if rows:
+                    await self._tell_broker(broker_id, rows)
+        finally:
+            self._sending.discard(broker_id)
+
+    async def _tell_broker(self, broker_id: int, rows: list[tuple[_Ending, list[TopicPartition]]]) -> None:
+        codes: dict[tuple[int, str, int], ErrorCode] = {}
+        with suppress(OttlaError):  # it may or may not have been written: it is told again, and takes it once more
+            answer = await self._peers.call(broker_id, _WRITE_TXN_MARKERS, {"markers": [_row(*row) for row in rows]})
+            codes = {
+                (marker.producer_id, topic.name, row.partition_index): row.error_code
+                for marker in answer.markers
+                for topic in marker.topics
+                for row in topic.partitions
+            }
+        for ending, keys in rows:
+            again = []
+            for key in keys:
+                code = codes.get((ending.marker.producer.producer_id, *key))
+                if code is None:
+                    again.append(key)
+                else:
+                    self._told(ending, key, code)
+            if again:
+                self._again(ending, again)
+            self._look_whether_complete(ending)
+
+
+def _row(ending: _Ending, keys: list[TopicPartition]) -> dict[str, Any]:
+    marker = ending.marker
+    topics: dict[str, list[int]] = {}
+    for topic, number in keys:
+        topics.setdefault(topic, []).append(number)
+    return {
+        "producer_id": marker.producer.producer_id,
+        "producer_epoch": marker.producer.epoch,
+        "transaction_result": marker.is_commit,
+        "topics": [{"name": name, "partition_indexes": numbers} for name, numbers in topics.items()],
+        "coordinator_epoch": marker.coordinator_epoch,
+        "transaction_version": marker.version,
+    }

@@ -1,0 +1,31 @@
+"""The control batch that ends a producer's transaction on a partition. `scan.end_marker` reads it."""
+
+from __future__ import annotations
+
+from ottla.env.ports import Buffer
+from ottla.log.partition_log import PartitionLog
+from ottla.log.scan import ABORT, COMMIT, CONTROL_KEY, END_MARKER, ScannedBatch, end_marker
+from ottla.record.batch import BatchHeader
+from ottla.record.builder import build_batch
+from ottla.record.records import Record
+
+
+def marker_batch(producer_id: int, producer_epoch: int, is_commit: bool, coordinator_epoch: int, now_ms: int) -> bytes:
+    key = CONTROL_KEY.pack(0, COMMIT if is_commit else ABORT)
+    return build_batch(
+        [Record(key, END_MARKER.pack(0, coordinator_epoch), now_ms)],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def note_end(log: PartitionLog, batch: Buffer, header: BatchHeader, offset: int) -> None:
+    """Before anyone hears of the new high watermark: where the last stable offset is then depends on it."""
+    marker = end_marker(ScannedBatch(0, header, memoryview(batch)))
+    if marker is not None:
+        try:
+            log.note_transaction_end(header, marker, offset)
+        except OSError as error:  # the index of aborted transactions: a restart makes it again from the log
+            log.fail(error)

@@ -1,0 +1,100 @@
+"""`ottla broker --cores`: several nodes of one config."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.cli.command import OTTLA, run_ottla
+
+from ottla.cli.cores import for_core
+from ottla.model.errors import OttlaError
+from ottla.testing.apache_kafka import free_port
+
+BASE = {
+    "process.roles": "broker,controller",
+    "node.id": "10",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "advertised.listeners": "PLAINTEXT://one.example:9092",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "10@one.example:9093",
+    "log.dirs": "/a/,/b",
+    "ottla.metrics.listener": "127.0.0.1:9404",
+}
+
+
+def test_the_first_node_is_the_files_own_in_a_folder_of_its_own() -> None:
+    assert for_core(BASE, 0) == {**BASE, "log.dirs": "/a/core-0,/b/core-0"}
+
+
+def test_the_others_count_on_and_leave_the_quorum_to_the_first() -> None:
+    assert for_core(BASE, 2) == {
+        **BASE,
+        "process.roles": "broker",
+        "node.id": "12",
+        "listeners": "PLAINTEXT://:9094",
+        "advertised.listeners": "PLAINTEXT://one.example:9094",
+        "log.dirs": "/a/core-2,/b/core-2",
+        "ottla.metrics.listener": "127.0.0.1:9406",
+    }
+
+
+def test_any_port_stays_any_port() -> None:
+    assert for_core({**BASE, "listeners": "PLAINTEXT://[::1]:0"}, 1)["listeners"] == "PLAINTEXT://[::1]:0"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"node.id": None}, "needs node.id in the file"),
+        ({"node.id": "${env:ID}"}, "cannot count on from node.id"),
+        ({"process.roles": "controller"}, "is for brokers"),
+        ({"controller.quorum.voters": None}, "needs controller.quorum.voters"),
+    ],
+)
+def test_what_cannot_be_counted_on_from_is_refused(change: dict[str, str | None], message: str) -> None:
+    values = {name: value for name, value in {**BASE, **change}.items() if value is not None}
+    with pytest.raises(OttlaError, match=message):
+        for_core(values, 1)
+
+
+def test_nodes_of_one_file_are_one_cluster_and_stop_together(tmp_path: Path) -> None:
+    port, controller = free_port(), free_port()
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=10\n"
+        f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n"
+        f"controller.listener.names=CONTROLLER\ncontroller.quorum.voters=10@127.0.0.1:{controller}\n"
+        f"log.dirs={tmp_path}/data\noffsets.topic.replication.factor=1\n"
+    )
+    command = ["broker", "--config", str(file), "--cores", "2"]
+    unformatted = run_ottla(*command)
+    assert unformatted.returncode == 1 and f"-c {file} --cores 2" in unformatted.stderr
+    cluster_id = run_ottla("storage", "random-uuid").stdout.strip()
+    formatted = run_ottla("storage", "format", f"--cluster-id={cluster_id}", "-c", str(file), "--cores", "2")
+    assert formatted.returncode == 0 and f"{tmp_path}/data/core-1 for node 11" in formatted.stderr
+
+    process = subprocess.Popen(
+        [*OTTLA, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    shown = ""
+    for line in process.stdout:
+        shown += line
+        if "2 nodes are up." in line:
+            break
+    assert "Node 10 is up at 127.0.0.1:" in shown and "Node 11 is up at 127.0.0.1:" in shown, shown
+    told = run_ottla("cluster", "nodes", "-O", "json", address=f"127.0.0.1:{port}")
+    assert [(row["node"], row["roles"], row["state"]) for row in json.loads(told.stdout)] == [
+        (10, ["broker", "controller"], "active"), (11, ["broker"], "up"),
+    ]  # fmt: skip
+    os.killpg(process.pid, signal.SIGTERM)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, rest
+    assert [line for line in rest.splitlines() if line.endswith("has stopped.")] == [
+        "Node 11 has stopped.", "Node 10 has stopped.",
+    ]  # fmt: skip
