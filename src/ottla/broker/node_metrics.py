@@ -119,9 +119,7 @@ NODE: Final[tuple[Figure, ...]] = (
         lambda node: _replication(node).isr_changes.failures,
     ),
     (
-        Family(
-            "kafka_server_replicafetchermanager_maxlag", G, "Records that the follower furthest behind here lacks."
-        ),
+        Family("kafka_server_replicafetchermanager_maxlag", G, "Records that the follower furthest behind here lacks."),
         lambda node: _replication(node).fetchers.max_lag,
     ),
     (
