@@ -97,7 +97,7 @@ class Story:
             for node in nodes:
                 assert node.replicas.replication is not None
                 fetchers = node.replicas.replication.fetchers
-                fetchers.follow = lambda _: None  # type: ignore[method-assign]
+                fetchers.follow = lambda partition: None  # type: ignore[method-assign]
                 await fetchers.stop()
 
         self.cluster.run(stop())

@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "reassign": ("ottla.cli.reassign", "Move partitions between brokers: plan, run, watch, cancel."),
     "elect": ("ottla.cli.elect", "Elect leaders of partitions."),
     "group": ("ottla.cli.group", "List, describe, watch, reset and delete consumer groups."),
+    "txn": ("ottla.cli.txn", "List, describe, explain and abort transactions."),
     "config": ("ottla.cli.config", "Show, change and explain configs."),
     "log": ("ottla.cli.log", "Look into the files of a log, and check them."),
     "produce": ("ottla.cli.produce", "Write records to a topic, from arguments, lines or files."),

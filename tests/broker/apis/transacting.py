@@ -71,6 +71,9 @@ class Place:
         self._ids[name] = producer_id
         return name
 
+    def id_of(self, who: Producer) -> int:
+        return self._ids[who.id]
+
     # -- the producer
 
     def init(

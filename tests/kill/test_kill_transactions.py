@@ -1,0 +1,169 @@
+"""Consume, transform, produce, with offsets in the transaction: every input is in the output exactly once.
+
+The client is killed between its steps, nodes under it; what was committed is whole, what was not leaves no trace.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from tests.kill.transform import SINK, SOURCE
+
+from ottla.testing.process import running_process
+from ottla.testing.process_cluster import ProcessCluster, running_processes
+
+PARTITIONS = 3
+PROGRAM = Path(__file__).with_name("transform.py")
+Kill = Callable[[], None]
+
+
+class Transformer:
+    """The client's process; it is killed and started again."""
+
+    def __init__(self, address: str) -> None:
+        self._command = [sys.executable, str(PROGRAM), address, "transform"]
+        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+
+    def look(self) -> None:
+        """If it gave up, as one that was fenced does, it begins anew."""
+        if self._process.poll() is not None:
+            self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@contextmanager
+def transforming(address: str) -> Iterator[Transformer]:
+    client = Transformer(address)
+    try:
+        yield client
+    finally:
+        client.end()
+
+
+def create(address: str, replicas: int) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    for future in admin.create_topics([NewTopic(name, PARTITIONS, replicas) for name in (SOURCE, SINK)]).values():
+        future.result()
+
+
+def feed(address: str, numbers: range) -> None:
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "log_level": 0})
+    for number in numbers:
+        producer.produce(SOURCE, str(number).encode(), partition=number % PARTITIONS)
+    assert producer.flush(120) == 0
+
+
+def committed(address: str) -> list[int]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "looking",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
+    consumer.assign([TopicPartition(SINK, partition, 0) for partition in range(PARTITIONS)])
+    found: list[int] = []
+    ended: set[int | None] = set()
+    deadline = time.monotonic() + 60
+    while len(ended) < PARTITIONS and time.monotonic() < deadline:
+        message = consumer.poll(1)
+        if message is None:
+            continue
+        if message.error() is None:
+            found.append(int(message.value() or b""))
+        else:
+            ended.add(message.partition())
+    consumer.close()
+    return found
+
+
+def kill_and_check(address: str, client: Transformer, kills: list[Kill], seed: int) -> None:
+    dice = random.Random(seed)
+    fed = 0
+    for kill in kills:
+        feed(address, range(fed, fed + 30))
+        fed += 30
+        time.sleep(dice.uniform(0.05, 0.6))
+        kill()
+        client.look()
+    deadline = time.monotonic() + 180
+    while len(found := committed(address)) < fed and time.monotonic() < deadline:
+        client.look()
+        time.sleep(0.2)
+    assert sorted(found) == list(range(fed)), f"seed {seed}"
+
+
+def test_a_client_and_its_node_are_killed(tmp_path: Path) -> None:
+    settings = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": 500}
+    with running_process(tmp_path, **settings) as node:
+        create(node.address, 1)
+
+        def restart() -> None:
+            node.kill()
+            node.start()
+
+        with transforming(node.address) as client:
+            kill_and_check(node.address, client, [client.kill, restart, client.kill, restart], seed=5)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_two_hundred_kills_of_clients_coordinators_and_leaders(tmp_path: Path) -> None:
+    with running_processes(tmp_path, 3) as cluster:
+        create(cluster.bootstrap, 3)
+        dice = random.Random(11)
+        with transforming(cluster.bootstrap) as client:
+            kills: list[Kill] = [client.kill] * 60
+            kills += [_restart(cluster, lambda: _coordinator(cluster)) for _ in range(70)]
+            kills += [_restart(cluster, lambda: _leader(cluster, dice)) for _ in range(70)]
+            dice.shuffle(kills)
+            kill_and_check(cluster.bootstrap, client, kills, seed=11)
+
+
+def _restart(cluster: ProcessCluster, who: Callable[[], int]) -> Kill:
+    def kill() -> None:
+        victim = who()
+        cluster.kill(victim)
+        time.sleep(0.3)
+        cluster.start(victim)
+
+    return kill
+
+
+def _leader(cluster: ProcessCluster, dice: random.Random) -> int:
+    return _leader_of(cluster, SINK, dice.randrange(PARTITIONS))
+
+
+def _coordinator(cluster: ProcessCluster) -> int:
+    from ottla.coordinator.group.hashing import group_hash
+
+    metadata = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics("__transaction_state", 30)
+    partitions = metadata.topics["__transaction_state"].partitions
+    return _leader_of(cluster, "__transaction_state", group_hash("transform") % max(len(partitions), 1))
+
+
+def _leader_of(cluster: ProcessCluster, topic: str, partition: int) -> int:
+    metadata = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(topic, 30)
+    found = metadata.topics[topic].partitions.get(partition)
+    return found.leader if found is not None and found.leader > 0 else cluster.ids[0]
