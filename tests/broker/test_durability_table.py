@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -80,6 +81,10 @@ def expected(factor: int, min_isr: int, in_sync: int, acks: int) -> str:
     return "NOT_ENOUGH_REPLICAS" if acks == -1 and in_sync < min(min_isr, factor) else "acknowledged"
 
 
+def _note(told: dict[str | None, KafkaError | None], error: KafkaError | None, message: Message) -> None:
+    told[message.topic()] = error
+
+
 class Driver:
     def __init__(self, bootstrap: str) -> None:
         self.settings: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
@@ -120,14 +125,10 @@ class Driver:
     def write(self, most: int) -> None:
         for acks in ACKS:
             told: dict[str | None, KafkaError | None] = {}
-
-            def delivered(error: KafkaError | None, message: Message, told: Any = told) -> None:
-                told[message.topic()] = error
-
             producer = Producer({**self.settings, "acks": acks, "retries": 0, "linger.ms": 0})
             for topic in TOPICS:
                 value = f"acks={acks} in sync={most}".encode()
-                producer.produce(topic, value, partition=0, on_delivery=delivered)
+                producer.produce(topic, value, partition=0, on_delivery=partial(_note, told))
             assert producer.flush(_WITHIN_S) == 0
             for topic, (factor, min_isr) in TOPICS.items():
                 error = told[topic]

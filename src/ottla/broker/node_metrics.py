@@ -98,7 +98,7 @@ NODE: Final[tuple[Figure, ...]] = (
         Family(
             "kafka_server_kafkaserver_brokerstate",
             G,
-            "0 not running, 1 starting, 2 recovering, 3 running, 7 stopping.",
+            "0 not running, 1 starting, 2 recovering, 3 running, 6 handing over before it stops, 7 stopping.",
         ),
         lambda node: node.state,
     ),

@@ -45,7 +45,7 @@ class Inspector:
         oracle, high_watermark = self._oracle, partition.high_watermark
         end = partition.log.end_offset
         role = "leads" if partition.is_leader else "follows"
-        if high_watermark > end:
+        if high_watermark > end and not partition.is_being_cut:
             oracle.complain(f"node {member.id} {role} {story.name} with a high watermark of {high_watermark} of {end}")
         if partition.is_leader:
             oracle.leads(story.id, partition.leader_epoch, member.id, member.life, high_watermark)

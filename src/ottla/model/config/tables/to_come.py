@@ -16,11 +16,8 @@ TO_COME: Final[dict[str, tuple[str, ...]]] = {
         "log.cleaner.", "delete.retention.ms", "min.compaction.lag.ms", "min.cleanable.dirty.ratio",
     ),
     "several nodes": (
-        "controller.quorum.append.linger.ms", "controller.socket.timeout.ms", "controlled.shutdown.enable",
-        "metadata.max.idle.interval.ms", "broker.heartbeat.interval.ms",
-        "replica.socket.receive.buffer.bytes",
-        "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
-        "log.dir.failure.timeout.ms",
+        "controller.quorum.append.linger.ms", "metadata.max.idle.interval.ms",
+        "replica.socket.receive.buffer.bytes", "socket.connection.setup.timeout.max.ms",
     ),
     "the controller's log of slow work": ("controller.performance.",),
     "quotas": (
