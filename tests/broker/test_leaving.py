@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.broker.apis.asking import CREATE_TOPICS, ask
@@ -17,11 +16,10 @@ ROLES = {1: "broker,controller", 2: "broker,controller", 3: "broker,controller"}
 
 @pytest.mark.parametrize("is_enabled", [True, False])
 def test_leaders_are_handed_over_if_that_is_wanted(tmp_path: Path, is_enabled: bool) -> None:
-    settings: dict[str, Any] = {
-        "controlled_shutdown_enable": str(is_enabled).lower(),
-        "broker_session_timeout_ms": 1000,
-    }
-    with running_cluster(tmp_path, 3, ROLES, **settings) as cluster:
+    enabled = str(is_enabled).lower()
+    with running_cluster(
+        tmp_path, 3, ROLES, controlled_shutdown_enable=enabled, broker_session_timeout_ms=1000
+    ) as cluster:
         goes = next(node for node in cluster.nodes.values() if not node.local_controller.is_active)
         stays = next(node for node in cluster.nodes.values() if node is not goes)
         own, others = goes.config.node_id, [i for i in cluster.ids if i != goes.config.node_id]
