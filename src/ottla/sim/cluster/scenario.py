@@ -145,14 +145,14 @@ class _Scenario:
         for number in range(random.choice((1, 2, 3))):
             client, topic = self._client(f"idempotent-{number}"), random.choice(topics)
             partition, depth = random.randrange(topic.partitions), random.choice((1, 1, 5))
-            producer = IdempotentProducer(client, topic, partition, depth=depth, busy=random.choice((0.3, 0.8)))
+            producer = IdempotentProducer(client, topic, partition, depth=depth, busy=random.choice((0.8, 1.6)))
             self._producing.append(self._start(client, producer.run))
         for number, acks in enumerate((-1, random.choice((0, 1, 1)))):
             client = self._client(f"plain-{number}")
-            plain = PlainProducer(client, topics, acks, random.choice((0.3, 0.8)))
+            plain = PlainProducer(client, topics, acks, random.choice((0.8, 1.6)))
             self._producing.append(self._start(client, plain.run))
         client = self._client("consumer")
-        consumer = Consumer(client, max_wait_s=0.5, max_bytes=random.choice((300, 5000, 1 << 20)))
+        consumer = Consumer(client, max_wait_s=0.5, max_bytes=random.choice((3000, 20_000, 1 << 20)))
         consumer.assign(topics)
         self._consuming.append(self._start(client, consumer.run))
         return [consumer]
