@@ -33,6 +33,7 @@ LASTS_S = 60.0
 FAULTS = 5
 RECORDS = 1000
 FORMED_WITHIN_S = 30.0
+ENOUGH_WITHIN_S = 120.0
 HEALED_WITHIN_S = 60.0
 """How long, once nothing is broken any more, until all replicas are in sync and all that was sent is acknowledged."""
 
@@ -90,6 +91,7 @@ class _Scenario:
         chaos = Chaos(self._world, self.members, [client.name for client in self._clients], self._oracle)
         await chaos.rage(self._rage_s, FAULTS)
         await chaos.heal()
+        await self._within(ENOUGH_WITHIN_S, self._has_enough(), "not enough was acknowledged")
         await self._within(HEALED_WITHIN_S, self._heals(consumers), "no progress")
         await self._within(HEALED_WITHIN_S, self._audit(topics), "not everything could be read")
         watching.cancel()
@@ -159,11 +161,13 @@ class _Scenario:
 
     # -- after the storm
 
+    async def _has_enough(self) -> None:
+        """Producers go on after the storm, those that were kept from it too."""
+        while self._world.loop.time() < LASTS_S or self._oracle.acknowledged < RECORDS:
+            await asyncio.sleep(0.5)
+
     async def _heals(self, consumers: Sequence[Consumer]) -> None:
         """Producers bring home what they have under way, all replicas are in sync again, consumers reach the end."""
-        loop, oracle = self._world.loop, self._oracle
-        while loop.time() < LASTS_S or oracle.acknowledged < RECORDS:
-            await asyncio.sleep(0.5)
         for client in self._clients:
             client.stopping = client.name != "consumer"
         await asyncio.gather(*self._producing)
