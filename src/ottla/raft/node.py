@@ -282,6 +282,10 @@ class RaftNode:
             waiting.clear()
         await blocking(store.write_chunk, id, position, bytes(waiting))
         await blocking(store.made, id)
+        if id.offset < self.log.start_offset:  # one of the leader has taken the place of the log meanwhile
+            for path in store.forget_before(self.log.start_offset):
+                self._env.disk.remove(path)
+            return
         self._quorum.snapshot_created(id)
 
     def _check_snapshot(self, id: OffsetAndEpoch) -> None:

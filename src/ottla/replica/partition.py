@@ -410,6 +410,10 @@ class Partition:
         return len(self.leadership.isr) == self._min_isr
 
     @property
+    def is_reassigning(self) -> bool:
+        return self.is_leader and bool(self.leadership.adding or self.leadership.removing)
+
+    @property
     def high_watermark(self) -> int:
         return self.committed.value
 
