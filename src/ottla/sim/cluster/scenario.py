@@ -33,6 +33,7 @@ LASTS_S = 60.0
 FAULTS = 5
 RECORDS = 1000
 FORMED_WITHIN_S = 30.0
+ENOUGH_WITHIN_S = 120.0
 HEALED_WITHIN_S = 60.0
 """How long, once nothing is broken any more, until all replicas are in sync and all that was sent is acknowledged."""
 
@@ -90,6 +91,7 @@ class _Scenario:
         chaos = Chaos(self._world, self.members, [client.name for client in self._clients], self._oracle)
         await chaos.rage(self._rage_s, FAULTS)
         await chaos.heal()
+        await self._within(ENOUGH_WITHIN_S, self._has_enough(), "not enough was acknowledged")
         await self._within(HEALED_WITHIN_S, self._heals(consumers), "no progress")
         await self._within(HEALED_WITHIN_S, self._audit(topics), "not everything could be read")
         watching.cancel()
@@ -145,25 +147,27 @@ class _Scenario:
         for number in range(random.choice((1, 2, 3))):
             client, topic = self._client(f"idempotent-{number}"), random.choice(topics)
             partition, depth = random.randrange(topic.partitions), random.choice((1, 1, 5))
-            producer = IdempotentProducer(client, topic, partition, depth=depth, busy=random.choice((0.3, 0.8)))
+            producer = IdempotentProducer(client, topic, partition, depth=depth, busy=random.choice((0.8, 1.6)))
             self._producing.append(self._start(client, producer.run))
         for number, acks in enumerate((-1, random.choice((0, 1, 1)))):
             client = self._client(f"plain-{number}")
-            plain = PlainProducer(client, topics, acks, random.choice((0.3, 0.8)))
+            plain = PlainProducer(client, topics, acks, random.choice((0.8, 1.6)))
             self._producing.append(self._start(client, plain.run))
         client = self._client("consumer")
-        consumer = Consumer(client, max_wait_s=0.5, max_bytes=random.choice((300, 5000, 1 << 20)))
+        consumer = Consumer(client, max_wait_s=0.5, max_bytes=random.choice((3000, 20_000, 1 << 20)))
         consumer.assign(topics)
         self._consuming.append(self._start(client, consumer.run))
         return [consumer]
 
     # -- after the storm
 
+    async def _has_enough(self) -> None:
+        """Producers go on after the storm, those that were kept from it too."""
+        while self._world.loop.time() < LASTS_S or self._oracle.acknowledged < RECORDS:
+            await asyncio.sleep(0.5)
+
     async def _heals(self, consumers: Sequence[Consumer]) -> None:
         """Producers bring home what they have under way, all replicas are in sync again, consumers reach the end."""
-        loop, oracle = self._world.loop, self._oracle
-        while loop.time() < LASTS_S or oracle.acknowledged < RECORDS:
-            await asyncio.sleep(0.5)
         for client in self._clients:
             client.stopping = client.name != "consumer"
         await asyncio.gather(*self._producing)
