@@ -52,7 +52,7 @@ def test_every_node_takes_them_and_trims_its_log(tmp_path: Path) -> None:
             segments = names(cluster, i, ".log")
             assert int(segments[0][:20]) > 0
             kept = [log_folder(cluster, i) / name for name in (*segments, *names(cluster, i, ".checkpoint"))]
-            files = sum(path.stat().st_size for path in kept)
+            files = sum(path.stat().st_size for path in kept if path.exists())
             assert files < 60_000
 
 

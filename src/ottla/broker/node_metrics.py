@@ -103,40 +103,6 @@ NODE: Final[tuple[Figure, ...]] = (
         lambda node: node.state,
     ),
     (
-        Family("kafka_server_replicamanager_reassigningpartitions", G, "Led here, and moving to other brokers."),
-        lambda node: sum(partition.is_reassigning for partition in _here(node)),
-    ),
-    (
-        Family("kafka_server_replicamanager_isrshrinks_total", C, "In-sync sets that became smaller, led here."),
-        lambda node: _replication(node).isr_changes.shrinks,
-    ),
-    (
-        Family("kafka_server_replicamanager_isrexpands_total", C, "In-sync sets that became larger, led here."),
-        lambda node: _replication(node).isr_changes.expansions,
-    ),
-    (
-        Family("kafka_server_replicamanager_failedisrupdates_total", C, "Changes that the controller has refused."),
-        lambda node: _replication(node).isr_changes.failures,
-    ),
-    (
-        Family("kafka_server_replicafetchermanager_maxlag", G, "Records that the follower furthest behind here lacks."),
-        lambda node: _replication(node).fetchers.max_lag,
-    ),
-    (
-        Family(
-            "kafka_server_replicafetchermanager_failedpartitionscount", G, "Replicas here that do not follow any more."
-        ),
-        lambda node: _replication(node).fetchers.failed,
-    ),
-    (
-        Family("kafka_server_brokertopicmetrics_replicationbytesin_total", C, "Bytes fetched from leaders."),
-        lambda node: _replication(node).fetchers.bytes_in,
-    ),
-    (
-        Family("kafka_server_brokertopicmetrics_replicationbytesout_total", C, "Bytes given to followers."),
-        lambda node: node.replicas.replication_bytes_out,
-    ),
-    (
         Family("kafka_controller_kafkacontroller_activecontrollercount", G, "1 on the controller that leads."),
         lambda node: int(node.is_active_controller),
     ),
@@ -178,6 +144,40 @@ NODE: Final[tuple[Figure, ...]] = (
     ),
 )
 BROKER: Final[tuple[Figure, ...]] = (
+    (
+        Family("kafka_server_replicamanager_reassigningpartitions", G, "Led here, and moving to other brokers."),
+        lambda node: sum(partition.is_reassigning for partition in _here(node)),
+    ),
+    (
+        Family("kafka_server_replicamanager_isrshrinks_total", C, "In-sync sets that became smaller, led here."),
+        lambda node: _replication(node).isr_changes.shrinks,
+    ),
+    (
+        Family("kafka_server_replicamanager_isrexpands_total", C, "In-sync sets that became larger, led here."),
+        lambda node: _replication(node).isr_changes.expansions,
+    ),
+    (
+        Family("kafka_server_replicamanager_failedisrupdates_total", C, "Changes that the controller has refused."),
+        lambda node: _replication(node).isr_changes.failures,
+    ),
+    (
+        Family("kafka_server_replicafetchermanager_maxlag", G, "Records that the follower furthest behind here lacks."),
+        lambda node: _replication(node).fetchers.max_lag,
+    ),
+    (
+        Family(
+            "kafka_server_replicafetchermanager_failedpartitionscount", G, "Replicas here that do not follow any more."
+        ),
+        lambda node: _replication(node).fetchers.failed,
+    ),
+    (
+        Family("kafka_server_brokertopicmetrics_replicationbytesin_total", C, "Bytes fetched from leaders."),
+        lambda node: _replication(node).fetchers.bytes_in,
+    ),
+    (
+        Family("kafka_server_brokertopicmetrics_replicationbytesout_total", C, "Bytes given to followers."),
+        lambda node: node.replicas.replication_bytes_out,
+    ),
     (
         Family("kafka_server_replicamanager_partitioncount", G, "Partitions on this node."),
         lambda node: len(_here(node)),
