@@ -14,9 +14,9 @@ RUN    := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 ARGS   ?=
-# More of them than a small machine has cores: most tests wait for a process or for a client's timer.
-WORKERS ?= 4
-SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile
+# More of them than a small machine has cores: many tests wait for a process or for a client's timer.
+WORKERS ?= 3
+SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 help:
 	@sed -n 's/^#   //p' Makefile

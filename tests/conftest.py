@@ -4,6 +4,7 @@ import os
 import re
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from ottla.testing import apache_kafka
@@ -19,3 +20,19 @@ if worker := re.search(r"\d+", os.environ.get("PYTEST_XDIST_WORKER", "")):
 settings.register_profile("same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("others", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("same")
+
+# Files that take long are begun first, so that they are not what is left at the end when tests run side by side.
+LONG = (
+    "tests/why",
+    "tests/kill",
+    "tests/docs",
+    "tests/interop",
+    "tests/cli",
+    "tests/broker",
+    "tests/sim",
+    "tests/corpus",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: next((at for at, name in enumerate(LONG) if item.nodeid.startswith(name)), len(LONG)))

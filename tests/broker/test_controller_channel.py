@@ -13,7 +13,7 @@ import pytest
 from tests.waiting import NEVER_MS, PATIENCE_S
 from tests.wire.listening import Listening
 
-from ottla.broker.controller_channel import ChannelSettings, ControllerChannel
+from ottla.broker.controller_channel import ChannelSettings, ControllerChannel, channel_settings
 from ottla.broker.controller_rpc.registry import BY_REQUEST
 from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
@@ -39,6 +39,7 @@ from ottla.metadata.controller.requests import (
 )
 from ottla.metadata.controller.result import ApiError
 from ottla.metadata.image import Endpoint, VersionRange
+from ottla.model.config import broker_config, standalone
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.raft.messages import Destination
 from ottla.wire.build import build, response_type
@@ -201,6 +202,57 @@ def test_when_the_time_is_up_the_request_has_failed(leader: str) -> None:
         assert "no active controller has answered within 0.2 s" in str(failed.value)
         await quorum.channel.stop()
         node.shut()
+
+    tell(story())
+
+
+def configured(**values: int) -> ChannelSettings:
+    return channel_settings(broker_config(standalone("nowhere", 0) | {name: str(v) for name, v in values.items()}))
+
+
+def test_a_controller_that_hangs_is_asked_again_after_a_while() -> None:
+    async def story() -> None:
+        times: list[float] = []
+
+        def handle(request: Any) -> Any:
+            times.append(asyncio.get_running_loop().time())
+            if len(times) < 3:
+                return asyncio.get_running_loop().create_future()
+            return answer(request, producer_id_start=5000, producer_id_len=1000)
+
+        quorum = Quorum(settings=configured(**{"controller.socket.timeout.ms": 200}))
+        node = Listening(handle, OFFERS)
+        await node.open()
+        quorum.led_by(node)
+        assert await quorum.channel.submit(AllocateProducerIds(1, 7)) == ProducerIdBlock(5000, 1000)
+        assert 0.4 < times[2] - times[0] < 2
+        await quorum.channel.stop()
+        node.shut()
+
+    tell(story())
+
+
+class Silent:
+    """A network in which nobody answers."""
+
+    def __init__(self) -> None:
+        self.dialled = 0
+
+    async def connect(self, *_: Any) -> Any:
+        self.dialled += 1
+        await asyncio.sleep(3600)
+
+
+def test_a_connection_that_does_not_come_to_be_is_given_up() -> None:
+    async def story() -> None:
+        nothing, network = cast(Any, None), Silent()
+        world: Any = Env(nothing, nothing, cast(Any, network), nothing, SeededRandom(Random(1)))
+        settings = configured(**{"socket.connection.setup.timeout.ms": 100, "broker.heartbeat.interval.ms": 1000})
+        channel = ControllerChannel(world, settings, lambda: Destination(9, "127.0.0.1", 1))
+        with pytest.raises(KafkaError, match=r"no connection to 127.0.0.1:1 within 0.1 s"):
+            await channel.submit(HEARTBEAT)
+        assert network.dialled > 3
+        await channel.stop()
 
     tell(story())
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.broker.apis.asking import create, metadata, topic_to_create
+from tests.waiting import PATIENCE_S, until
 
 from ottla.model.errors import ErrorCode
 from ottla.testing.process_cluster import ProcessCluster, running_processes
+from ottla.wire.client import ConnectionFailed
 
-SESSION_S = 60.0  # so that nothing here is found by a session that ran out
+SESSION_S = 10 * PATIENCE_S  # so that nothing here is found by a session that ran out
 
 
 @pytest.fixture(scope="module")
@@ -21,27 +23,25 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster
     with running_processes(folder, 3, broker_session_timeout_ms=int(SESSION_S * 1000)) as running:
         answer = create(running.address(1), topic_to_create("t", 6, 3))
         assert answer.topics[0].error_code is ErrorCode.none
-        time.sleep(1)  # every controller has dialled every broker by then
+        time.sleep(3)  # every controller has dialled every broker by then
         yield running
 
 
 def leaders(address: str) -> list[int]:
-    (topic,) = metadata(address, "t").topics
+    """-1 also where nobody could say: who asks, asks again, as clients do."""
+    try:
+        (topic,) = metadata(address, "t").topics
+    except ConnectionFailed:
+        return [-1]
     return [partition.leader_id for partition in topic.partitions]
 
 
 def in_sync(address: str) -> list[set[int]]:
-    (topic,) = metadata(address, "t").topics
+    try:
+        (topic,) = metadata(address, "t").topics
+    except ConnectionFailed:
+        return [set()]
     return [set(partition.isr_nodes) for partition in topic.partitions]
-
-
-def until(holds: Callable[[], bool], within: float = 20.0) -> float:
-    """How long it took."""
-    start = time.monotonic()
-    while not holds():
-        assert time.monotonic() - start < within
-        time.sleep(0.01)
-    return time.monotonic() - start
 
 
 @pytest.mark.parametrize("victim", [1, 2, 3])  # one of them is the active controller
@@ -51,12 +51,9 @@ def test_a_broker_that_is_killed_leads_nothing_a_moment_later_and_is_back_at_onc
     other = cluster.address(victim % 3 + 1)
 
     cluster.kill(victim)
-    moved = until(lambda: not {victim, -1} & set(leaders(other)))
+    until(lambda: not {victim, -1} & set(leaders(other)), "others lead")  # long before its session would have run out
     cluster.start(victim)
-    back = until(lambda: all(victim in members for members in in_sync(other)))
-
-    assert moved < 5, "about 0.3 s; the rest is a slow machine"
-    assert back < SESSION_S / 3, "its next incarnation did not wait for the session of the last"
+    until(lambda: all(victim in members for members in in_sync(other)), "it is back")  # it does not wait for it either
 
 
 def test_a_broker_that_only_pauses_is_not_fenced(cluster: ProcessCluster) -> None:

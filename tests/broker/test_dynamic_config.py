@@ -83,7 +83,6 @@ def test_a_new_limit_holds_for_topics_without_one_of_their_own(node: RunningNode
         ("compression.gzip.level", "5", "compression_gzip_level", 5),
         ("compression.lz4.level", "5", "compression_lz4_level", 5),
         ("compression.zstd.level", "5", "compression_zstd_level", 5),
-        ("min.insync.replicas", "2", "min_insync_replicas", 2),
         ("unclean.leader.election.enable", "true", "unclean_leader_election_enable", True),
     ],
 )
@@ -102,13 +101,27 @@ def test_what_a_topic_takes_from_its_broker_changes_in_the_running_log(
     assert getattr(log_config(node, "t"), attribute) == before
 
 
+def test_the_cluster_has_one_min_isr_that_can_change_but_not_go(node: RunningNode) -> None:
+    """With eligible leader replicas (KIP-966)."""
+    create(node.address, topic_to_create("t"))
+
+    set_config(node.address, BROKER, "", min_insync_replicas="2")
+
+    assert log_config(node, "t").min_insync_replicas == 2
+    with pytest.raises(AssertionError):
+        set_config(node.address, BROKER, "", min_insync_replicas=None)
+    with pytest.raises(AssertionError):
+        set_config(node.address, BROKER, "1", min_insync_replicas="1")
+    assert log_config(node, "t").min_insync_replicas == 2
+
+
 def test_synonyms_tell_every_layer(node: RunningNode) -> None:
     create(node.address, topic_to_create("t", configs={"segment.bytes": "5000000"}))
     set_config(node.address, BROKER, "", log_segment_bytes="3000000")
     set_config(node.address, BROKER, "1", log_segment_bytes="4000000")
 
     entry = described(node.address, TOPIC, "t", "segment.bytes")["segment.bytes"]
-    (cluster,) = described(node.address, BROKER, "").values()
+    cluster = described(node.address, BROKER, "")["log.segment.bytes"]
 
     assert [(each.name, each.value, each.source) for each in entry.synonyms] == [
         ("segment.bytes", "5000000", 1),

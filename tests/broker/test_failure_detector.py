@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.metadata import given
+from tests.waiting import PATIENCE_S
 
 from ottla.broker import failure_detector
 from ottla.broker.failure_detector import FailureDetector
@@ -76,7 +77,7 @@ def port_of(server: socket.socket) -> int:
 
 
 def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), 10))
+    asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
 
 
 def test_a_process_that_is_gone_is_fenced_at_once() -> None:

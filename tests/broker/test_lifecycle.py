@@ -11,11 +11,12 @@ from uuid import UUID
 
 import pytest
 
-from ottla.broker.lifecycle import Lifecycle, LifecycleSettings, previous_epoch
+from ottla.broker.lifecycle import Lifecycle, LifecycleSettings, lifecycle_settings, previous_epoch
 from ottla.broker.node_state import NodeState
 from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
 from ottla.metadata.controller.requests import BrokerHeartbeat, HeartbeatReply, RegisterBroker
+from ottla.model.config import broker_config, standalone
 from ottla.model.errors import ErrorCode, KafkaError, OttlaError
 from ottla.sim.loop import SimLoop
 
@@ -77,8 +78,12 @@ def lifecycle(controller: Controller, settings: LifecycleSettings = SETTINGS) ->
     return Lifecycle(env, port, settings, REGISTRATION, lambda: 100)
 
 
-async def running(controller: Controller) -> Lifecycle:
-    life = lifecycle(controller)
+def configured(**values: int) -> LifecycleSettings:
+    return lifecycle_settings(broker_config(standalone("nowhere", 0) | {name: str(v) for name, v in values.items()}))
+
+
+async def running(controller: Controller, settings: LifecycleSettings = SETTINGS) -> Lifecycle:
+    life = lifecycle(controller, settings)
     await life.register()
     await life.caught_up()
     await life.unfenced()
@@ -105,14 +110,15 @@ def test_a_start_waits_for_no_period() -> None:
     tell(story)
 
 
-def test_heartbeats_come_in_their_interval() -> None:
+@pytest.mark.parametrize("interval", [500, 2000])
+def test_heartbeats_come_in_their_interval(interval: int) -> None:
     async def story() -> None:
         controller = Controller()
-        life = await running(controller)
+        life = await running(controller, configured(**{"broker.heartbeat.interval.ms": interval}))
         before = len(controller.heard)
         await asyncio.sleep(20.5)
         pauses = [later - earlier for earlier, later in pairwise(controller.times[before:])]
-        assert len(pauses) >= 8 and all(abs(pause - 2) < 0.05 for pause in pauses)
+        assert len(pauses) >= 8 and all(abs(pause - interval / 1000) < 0.05 for pause in pauses)
         await life.stop()
 
     tell(story)
@@ -206,13 +212,15 @@ def test_directories_are_told_of_at_once_and_with_every_heartbeat() -> None:
 def test_a_broker_that_cannot_tell_of_a_failed_directory_stops(is_told: bool) -> None:
     async def story() -> None:
         controller = Controller()
-        life = await running(controller)
+        life = await running(controller, configured(**{"log.dir.failure.timeout.ms": 5000}))
         failed: list[str] = []
         life.on_failed = failed.append
         if not is_told:
             controller.answers = [ErrorCode.request_timed_out] * 100
         life.fail_directories((DIR,))
-        await asyncio.sleep(40)
+        await asyncio.sleep(4.9)
+        assert not failed
+        await asyncio.sleep(0.2)
         assert bool(failed) is not is_told
         assert is_told or "log.dir.failure.timeout.ms" in failed[0]
         await life.stop()
@@ -245,7 +253,7 @@ def test_leaving_without_a_controller_ends_too() -> None:
         controller.answers = [ErrorCode.request_timed_out] * 1000
         began = asyncio.get_running_loop().time()
         await life.leave()
-        assert asyncio.get_running_loop().time() - began < 5
+        assert asyncio.get_running_loop().time() - began < 2.1
         await life.stop()
 
     tell(story)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.broker.test_quorum_of_nodes import everybody_knows, register
 
+from ottla.broker.node import Node
 from ottla.raft.log_view import OffsetAndEpoch
 from ottla.testing.cluster import Cluster, running_cluster
 
@@ -46,11 +47,12 @@ def test_every_node_takes_them_and_trims_its_log(tmp_path: Path) -> None:
         for i in cluster.ids:
             cluster.until(lambda i=i: cluster.nodes[i].raft.log.start_offset > 0)  # type: ignore[misc]
             cluster.until(lambda i=i: not names(cluster, i, ".deleted"))  # type: ignore[misc]
-            first = ids(cluster, i)[0]
-            assert cluster.on_loop(lambda i=i: cluster.nodes[i].raft.log.start_offset) == first.offset  # type: ignore[misc]
+            raft = cluster.nodes[i].raft
+            assert cluster.on_loop(lambda raft=raft: raft.log.start_offset == raft.snapshot_ids[0].offset)  # type: ignore[misc]
             segments = names(cluster, i, ".log")
             assert int(segments[0][:20]) > 0
-            files = sum(path.stat().st_size for path in log_folder(cluster, i).iterdir() if path.suffix != ".index")
+            kept = [log_folder(cluster, i) / name for name in (*segments, *names(cluster, i, ".checkpoint"))]
+            files = sum(path.stat().st_size for path in kept)
             assert files < 60_000
 
 
@@ -131,3 +133,27 @@ def test_a_log_without_the_snapshot_that_it_begins_with_is_refused(tmp_path: Pat
 
         assert sorted(p.name for p in before.iterdir()) == sorted(p.name for p in log_folder(cluster, 1).iterdir())
         cluster.nodes.clear()
+
+
+def test_snapshots_and_the_quorum_are_told_as_metrics(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 1, **OFTEN) as cluster:
+        write_much(cluster)
+        node = cluster.nodes[1]
+        cluster.until(lambda: node.quorum.snapshot_taking.latest_bytes)
+
+        text = cluster.on_loop(lambda: b"".join(_scraped(node)).decode())
+
+        values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        assert float(values["kafka_server_snapshotemitter_latestsnapshotgeneratedbytes"]) > 500
+        assert float(values["kafka_server_raft_metrics_number_of_voters"]) == 1
+        assert float(values["kafka_server_raft_metrics_log_end_offset"]) > 60
+        assert float(values["kafka_server_raft_metrics_uncommitted_voter_change"]) == 0
+        assert values['ottla_raft_state{state="leader"}'] == "1"
+        assert float(values["kafka_controller_kafkacontroller_activecontrollercount"]) == 1
+
+
+def _scraped(node: Node) -> list[bytes]:
+    rows = []
+    for family, found in node.env.metrics.gather():
+        rows += [f"{family.name}{row[0]} {row[1]:g}\n".encode() for row in found if row is not None]
+    return rows

@@ -119,3 +119,28 @@ def test_a_start_that_waits_for_a_quorum_can_be_given_up(tmp_path: Path) -> None
         cluster.loop.call_soon_threadsafe(cluster.loop.call_later, 0.2, lambda: cluster.nodes[1].give_up_start())
         with pytest.raises(StartGivenUp):
             cluster.start(1)
+
+
+def test_a_broker_without_the_role_observes(tmp_path: Path) -> None:
+    """It has no vote, knows all the same, and finds the active controller wherever it is."""
+    with running_cluster(tmp_path, 4, {4: "broker"}) as cluster:
+        everybody_knows(cluster, 4)
+        observer = cluster.nodes[4]
+        assert observer.raft.quorum.voters.ids == (1, 2, 3)
+        assert not observer.raft.quorum.replica.is_voter
+
+        cluster.stop(cluster.active_controller().config.node_id)
+        register(cluster, 11)
+
+        everybody_knows(cluster, 11)
+        cluster.until(lambda: observer.image.brokers[4].active or None)
+        leadership = cluster.active_controller().raft.leadership
+        assert leadership is not None
+        assert [key.id for key in leadership.observers] == [4]
+
+
+def test_nodes_of_both_roles_form_a_cluster(tmp_path: Path) -> None:
+    roles = dict.fromkeys((1, 2, 3), "broker,controller")
+    with running_cluster(tmp_path, 3, roles) as cluster:
+        cluster.until(lambda: all(node.image.brokers.keys() >= {1, 2, 3} for node in cluster.nodes.values()))
+        cluster.until(lambda: all(broker.active for broker in cluster.nodes[1].image.brokers.values()))

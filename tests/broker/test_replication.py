@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +11,23 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from tests.log.given import everything
+from tests.log.given import batch, everything
 
 from ottla.broker.node import Node
+from ottla.model.config import BrokerConfig, broker_config
+from ottla.model.errors import ErrorCode
 from ottla.replica.partition import Partition
 from ottla.testing.cluster import Cluster, running_cluster
+from ottla.wire.build import build, request_type
+from ottla.wire.client import Connection
 
 TOPIC = "orders"
 BROKERS = {i: "broker,controller" for i in (1, 2, 3)}
-FAST: dict[str, Any] = {
-    "replica_lag_time_max_ms": 1000,
-    "replica_fetch_backoff_ms": 50,
-    "broker_session_timeout_ms": 1000,
-}
 
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[Cluster]:
-    with running_cluster(tmp_path, 3, BROKERS, **FAST) as cluster:
+    with running_cluster(tmp_path, 3, BROKERS, replica_lag_time_max_ms=1000, replica_fetch_backoff_ms=50) as cluster:
         yield cluster
 
 
@@ -56,6 +56,9 @@ class Story:
 
     def led(self) -> Partition:
         return self.leader().replicas.by_name[TOPIC, 0]
+
+    def led_by(self, node: Node) -> Partition:
+        return node.replicas.by_name[TOPIC, 0]
 
     def followers(self) -> list[Node]:
         leader = self.leader()
@@ -88,12 +91,14 @@ class Story:
         return values
 
     def pause(self, *nodes: Node) -> None:
-        """Their fetchers stop, as if they hung; who restarts them makes the node follow again."""
+        """Their fetchers stop, as if they hung, until the node is restarted."""
 
         async def stop() -> None:
             for node in nodes:
                 assert node.replicas.replication is not None
-                await node.replicas.replication.fetchers.stop()
+                fetchers = node.replicas.replication.fetchers
+                fetchers.follow = lambda partition: None  # type: ignore[method-assign]
+                await fetchers.stop()
 
         self.cluster.run(stop())
 
@@ -156,12 +161,13 @@ def test_without_enough_replicas_acks_all_is_refused_and_nothing_is_committed(th
     story.write(b"one")
     story.pause(story.followers()[0])
     story.write(b"two", acks=1)
-    three.until(lambda: len(story.led().leadership.isr) == 2)
+    led = story.led()
+    three.until(lambda: len(led.leadership.isr) == 2)
 
     with pytest.raises(KafkaException):
         story.write(b"three", timeout_ms=1500)
     story.write(b"four", acks=1)
-    assert three.on_loop(lambda: story.led().high_watermark) == 1
+    assert three.on_loop(lambda: led.high_watermark) == 1
 
 
 def test_what_only_a_dead_leader_had_is_cut_off_when_it_comes_back(three: Cluster) -> None:
@@ -199,3 +205,77 @@ def test_a_follower_whose_start_the_leader_has_passed_starts_anew(three: Cluster
     story.until_in_sync(1, 2, 3)
     three.until(lambda: {each.log.start_offset for each in story.replicas().values()} == {15})
     story.until_all_have(20)
+
+
+def test_a_wrong_node_tells_who_leads_and_where(three: Cluster) -> None:
+    story = Story(three)
+    story.write(b"one")
+    leader, follower = story.leader(), story.followers()[0]
+    topic_id = three.on_loop(lambda: story.led_by(leader).topic_id)
+    three.until(lambda: story.led_by(follower).high_watermark == 1)
+
+    async def ask() -> tuple[Any, Any]:
+        port = three.ports[follower.config.node_id]
+        async with await Connection.open(follower.env, "127.0.0.1", port) as connection:
+            row = {"index": 0, "records": batch()}
+            produce = {
+                "transactional_id": None,
+                "acks": -1,
+                "timeout": timedelta(seconds=5),
+                "topic_data": [{"topic_id": topic_id, "partition_data": [row]}],
+            }
+            produced = await connection.call(build(request_type(0, 13), produce))
+            wanted = {
+                "partition": 0,
+                "current_leader_epoch": 0,
+                "fetch_offset": 0,
+                "last_fetched_epoch": -1,
+                "log_start_offset": -1,
+                "partition_max_bytes": 1 << 20,
+            }
+            return produced, await connection.call(a_fetch(topic_id, wanted))
+
+    produced, fetched = three.run(ask())
+    answer = produced.responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.not_leader_or_follower
+    assert answer.current_leader.leader_id == leader.config.node_id
+    (endpoint,) = produced.node_endpoints
+    assert (endpoint.node_id, endpoint.port) == (leader.config.node_id, three.ports[leader.config.node_id])
+    row = fetched.responses[0].partitions[0]
+    assert (row.error_code, row.high_watermark) == (ErrorCode.none, 1), "a follower serves consumers too (KIP-392)"
+
+
+def a_fetch(topic_id: object, *rows: dict[str, Any], rack: str = "") -> Any:
+    return build(
+        request_type(1, 17),
+        {
+            "max_wait": timedelta(0),
+            "min_bytes": 1,
+            "max_bytes": 1 << 20,
+            "isolation_level": 0,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [{"topic_id": topic_id, "partitions": rows}],
+            "forgotten_topics_data": [],
+            "rack_id": rack,
+        },
+    )
+
+
+def test_a_consumer_is_sent_to_the_replica_in_its_rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Cluster.config
+
+    def with_rack(cluster: Cluster, i: int) -> BrokerConfig:
+        config = plain(cluster, i)
+        return broker_config({**config.layers.static, "broker.rack": f"rack-{i}"})
+
+    monkeypatch.setattr(Cluster, "config", with_rack)
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    with running_cluster(tmp_path, 3, BROKERS, replica_selector_class=selector) as cluster:
+        story = Story(cluster)
+        story.write(*(b"%d" % n for n in range(20)))
+        story.until_all_have(20)
+        near = story.followers()[0]
+        assert story.read(20, **{"client.rack": f"rack-{near.config.node_id}"}) == [b"%d" % n for n in range(20)]
+        fetched = cluster.on_loop(lambda: near.replicas.by_name[TOPIC, 0].bytes_fetched)
+        assert fetched > 0

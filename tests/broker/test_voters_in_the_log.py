@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +11,7 @@ from uuid import UUID
 import pytest
 from tests.broker.asking_controllers import ask_controller
 from tests.broker.test_quorum_of_nodes import everybody_knows, register
+from tests.waiting import attempts
 
 from ottla.broker.node import Node
 from ottla.metadata.controller.requests import FeatureUpdate, UpdateFeatures, UpgradeType
@@ -51,10 +51,10 @@ def add(cluster: Cluster, i: int, to: int | None = None, **changed: Any) -> Any:
 def become_voters(cluster: Cluster, *ids: int) -> None:
     """One that has just come may lag behind for a moment, and is to be asked again."""
     for i in ids:
-        deadline = time.monotonic() + 20
-        while (answer := add(cluster, i)).error_code is ErrorCode.request_timed_out:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        for _ in attempts():
+            answer = add(cluster, i)
+            if answer.error_code is not ErrorCode.request_timed_out:
+                break
         assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
 
 
@@ -200,15 +200,13 @@ def test_static_voters_move_into_the_log_with_kraft_version_1(tmp_path: Path) ->
     with running_cluster(tmp_path, 3, controller_quorum_fetch_timeout_ms=500) as cluster:
         upgrade = UpdateFeatures((FeatureUpdate("kraft.version", 1, UpgradeType.UPGRADE),))
         refused: list[str] = []
-        deadline = time.monotonic() + 20
-        while not cluster.on_loop(lambda: cluster.nodes[1].raft.kraft_version):
+        for _ in attempts(lambda: refused[-1:]):
+            if cluster.on_loop(lambda: cluster.nodes[1].raft.kraft_version):
+                break
             try:
                 cluster.run(cluster.active_controller().local_controller.submit(upgrade))
             except KafkaError as error:  # until every voter has told where it listens and what it supports
                 refused.append(str(error))
-            if time.monotonic() > deadline:
-                raise TimeoutError(refused[-1])
-            time.sleep(0.02)
 
         cluster.until(lambda: all(node.raft.kraft_version == 1 for node in cluster.nodes.values()))
         keys = cluster.on_loop(lambda: {tuple(node.raft.quorum.voters.keys) for node in cluster.nodes.values()})

@@ -17,6 +17,7 @@ import psutil
 import pytest
 from tests.cli.command import OTTLA, run_ottla
 from tests.cli.test_terminal import CTRL_C, at_terminal
+from tests.waiting import until
 
 from ottla.cli.supervise.layout import Layout, copies, load, new_layout, settings, store
 from ottla.model.errors import OttlaError
@@ -39,13 +40,6 @@ def nodes(data: Path) -> dict[int, dict[str, Any]]:
 
 def states(data: Path) -> list[str]:
     return [row["state"] for row in nodes(data).values()]
-
-
-def eventually(look: Any, within_s: float = 30.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not look():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +120,7 @@ def test_a_node_that_is_killed_stays_down_and_says_why(three: Path) -> None:
     assert states(three) == ["up", "up", "ended"], "nothing is restarted by itself"
     pid = nodes(three)[2]["pid"]
     os.kill(pid, signal.SIGKILL)  # not by way of the supervisor
-    eventually(lambda: states(three) == ["up", "ended", "ended"])
+    until(lambda: states(three) == ["up", "ended", "ended"])
     listing = (three / "ottla.log").read_text()
     assert "Node 2 was killed by SIGKILL" in listing and "`ottla node start 2` starts it again" in listing
     assert "Most voters of the metadata quorum are down (2, 3)" in listing
@@ -291,7 +285,7 @@ def test_nodes_end_with_a_supervisor_that_is_killed(data: Path) -> None:
     assert up(data, "--brokers", "1").returncode == 0
     pid = nodes(data)[1]["pid"]
     os.kill(int((data / "ottla.pid").read_text().split()[0]), signal.SIGKILL)
-    eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     assert (data / "node-1/.kafka_cleanshutdown").exists()
     assert up(data).returncode == 0
 

@@ -20,6 +20,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # By the test, whose file is below tests/: what it shows.
 TESTED = {
+    "broker/test_lifecycle.py::test_heartbeats_come_in_their_interval": ("broker.heartbeat.interval.ms",),
+    "broker/test_lifecycle.py::test_a_broker_that_cannot_tell_of_a_failed_directory_stops": (
+        "log.dir.failure.timeout.ms",
+    ),
+    "broker/test_leaving.py::test_leaders_are_handed_over_if_that_is_wanted": ("controlled.shutdown.enable",),
+    "broker/test_controller_channel.py::test_a_controller_that_hangs_is_asked_again_after_a_while": (
+        "controller.socket.timeout.ms",
+    ),
+    "broker/test_controller_channel.py::test_a_connection_that_does_not_come_to_be_is_given_up": (
+        "socket.connection.setup.timeout.ms",
+    ),
     "broker/apis/test_metadata.py::test_clients_are_told_the_address_of_the_listener_they_came_in_on": (
         "listeners", "advertised.listeners", "listener.security.protocol.map", "inter.broker.listener.name",
     ),

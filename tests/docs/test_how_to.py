@@ -13,6 +13,8 @@ import pytest
 from tests.cli.command import unused_port
 from tests.docs.shell_examples import ROOT, Example, Reader, examples, fenced_blocks
 
+from ottla.testing.apache_kafka import free_port
+
 PAGES = {page.stem: page.read_text() for page in sorted((ROOT / "docs" / "how-to").glob("*.md"))}
 # What must be there before a page's first command.
 GIVEN = {
@@ -39,6 +41,13 @@ INSTEAD = {
     "look-into-log-files": {"/var/lib/kafka/data": "ottla-data", "dump orders-0": "dump ottla-data/orders-0"},
     "read-and-write-from-the-shell": {"kafka1:9092,kafka2:9092": "ADDRESS"},
     "other-hosts-and-containers": {"--bootstrap-server broker.example:9092": "--bootstrap-server ADDRESS"},
+}
+# Pages about a cluster, and what must be there before their first command.
+CLUSTER = "ottla up --brokers 3 --detach --port PORT"
+CLUSTER_PAGES = {
+    "run-a-cluster": "",
+    "restart-and-replace-nodes": f"{CLUSTER}; ottla topic create orders -p 6; ottla produce orders a b c",
+    "move-partitions": CLUSTER,
 }
 ENDLESS = re.compile(r"^ottla (up|broker|consume)\b(?!.*( -e\b| -c | -o e@| --until| --detach))")
 
@@ -69,7 +78,24 @@ def here(name: str, command: str, address: str) -> str:
 PAGES_WITH_COMMANDS = [name for name, page in PAGES.items() if examples(page)]
 
 
-@pytest.mark.parametrize("name", PAGES_WITH_COMMANDS)
+@pytest.mark.parametrize("name", CLUSTER_PAGES)
+def test_the_commands_of_a_page_about_clusters_work_one_after_another(name: str, tmp_path: Path) -> None:
+    port = str(free_port())
+    reader = Reader(tmp_path, ",".join(f"127.0.0.1:{int(port) + number}" for number in range(3)))
+    try:
+        if CLUSTER_PAGES[name]:
+            reader.run(CLUSTER_PAGES[name].replace("PORT", port))
+        for example in examples(PAGES[name]):
+            command = example.command
+            if command.startswith("ottla up"):
+                command = command.replace("19092", str(free_port()))
+                command += "" if "--port" in command else f" --port {port}"
+            compare(name, example, reader.run(command))
+    finally:
+        reader.stop_what_is_left()
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES_WITH_COMMANDS if name not in CLUSTER_PAGES])
 def test_the_commands_of_a_page_work_one_after_another(name: str, reader: Reader) -> None:
     if name in GIVEN:
         reader.run(GIVEN[name])

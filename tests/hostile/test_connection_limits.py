@@ -112,9 +112,8 @@ def test_one_who_went_after_its_turn_was_postponed_is_noticed_while_its_answer_i
         connection, transport = connect(lambda connection, frame: awaited)
         connection.mute(0)  # as if so many had come at once that others have to wait
         receive(connection, REQUEST)
-        read_at_first = transport.reads
-        await until_on_loop(lambda: connection.awaits_answers)
-        assert transport.reads and not read_at_first
+        assert not transport.reads
+        await until_on_loop(lambda: connection.awaits_answers and transport.reads)
         # what it asks meanwhile is kept, and handled after the first
         receive(connection, REQUEST)
         assert not transport.reads

@@ -80,7 +80,7 @@ class Writer:
         """Stops producing and waits until all is acknowledged."""
         self._stop.set()
         self._thread.join(PATIENCE_S)
-        left = self._producer.flush(40)
+        left = self._producer.flush(120)
         assert not left, f"{left} records to {self.topic} were never acknowledged"
 
 

@@ -42,7 +42,7 @@ LOADS: tuple[tuple[str, bool, str, dict[str, str | int]], ...] = (
 
 
 def test_a_few_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    kill_again_and_again(tmp_path, kills=5, seed=7)
+    kill_again_and_again(tmp_path, kills=5, seed=7, rate=RATE // 3)
 
 
 @pytest.mark.slow
@@ -51,14 +51,14 @@ def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> N
     kill_again_and_again(tmp_path, kills=100, seed=int(time.time()))
 
 
-def kill_again_and_again(folder: Path, kills: int, seed: int) -> None:
+def kill_again_and_again(folder: Path, kills: int, seed: int, rate: int = RATE) -> None:
     print(f"seed {seed}")
     dice = random.Random(seed)
     with running_process(folder, **EAGER) as node:
         writers = []
         for topic, idempotent, codec, configs in LOADS:
             create_topic(node.address, topic, PARTITIONS, **SMALL_SEGMENTS, **configs)
-            writers.append(Writer(node.address, topic, PARTITIONS, RATE, idempotent=idempotent, codec=codec))
+            writers.append(Writer(node.address, topic, PARTITIONS, rate, idempotent=idempotent, codec=codec))
         readers = [Reader(node.port, writer.topic, PARTITIONS) for writer in writers]
         for writer in writers:
             writer.start()

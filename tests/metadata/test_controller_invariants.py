@@ -185,7 +185,7 @@ EVENTS = (
     st.sampled_from((30, given.BEFORE_ELR)),
     st.lists(st.tuples(st.sampled_from(EVENTS), st.sampled_from(BROKERS)), max_size=30),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_whatever_happens(metadata_version: int, events: list[tuple[Callable[[World, int], None], int]]) -> None:
     world = World(metadata_version)
     for event, broker_id in events:

@@ -203,6 +203,15 @@ def test_the_controller_wants_to_be_woken_when_the_next_session_ends() -> None:
     assert active.soft.wake_in_ms() == 101
 
 
+def test_a_controller_that_did_not_run_itself_does_not_blame_others() -> None:
+    active = three_brokers()
+    wait = active.soft.wake_in_ms()
+
+    assert active.after(wait + 2 * SESSION) == [], "their heartbeats may be waiting to be read"
+    active.heartbeat(1)
+    assert [request.broker_id for request in active.after(SESSION) if isinstance(request, FenceBroker)] == [2, 3]
+
+
 def test_while_a_session_lives_no_other_process_gets_the_id() -> None:
     active = three_brokers()
     other = replace(given.registration(1, incarnation=2), is_remote=True)

@@ -1,12 +1,21 @@
 """Other levels for features: what is refused, and in which words, was recorded from Apache Kafka 4.3.0."""
 
+from dataclasses import replace
+from uuid import UUID
+
 import pytest
 from tests.metadata import given
 
-from ottla.metadata.controller.features import bootstrap_records
-from ottla.metadata.controller.requests import FeatureUpdate, UnfenceBroker, UpdateFeatures, UpgradeType
+from ottla.metadata.controller.features import SUPPORTED, bootstrap_records
+from ottla.metadata.controller.requests import (
+    FeatureUpdate,
+    RegisterController,
+    UnfenceBroker,
+    UpdateFeatures,
+    UpgradeType,
+)
 from ottla.metadata.controller.result import ControllerResult, Refused
-from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, VersionRange
 from ottla.metadata.records.feature_level_record import FeatureLevelRecord
 from ottla.model.errors import ErrorCode
 
@@ -80,3 +89,30 @@ def test_a_downgrade_does_not_go_up() -> None:
 
     assert isinstance(outcome, Refused)
     assert "Can't downgrade to a newer version." in (outcome.error.message or "")
+
+
+def refusal_with(image: MetadataImage, voters: tuple[int, ...] = ()) -> str:
+    settings = replace(given.settings(), node_id=1, static_voters=voters)
+    outcome = given.handle(UpdateFeatures((FeatureUpdate(NAME, 30, UPGRADE),)), image, settings)
+    return (outcome.error.message or "") if isinstance(outcome, Refused) else ""
+
+
+def controller(node_id: int, newest: int) -> RegisterController:
+    return RegisterController(node_id, UUID(int=node_id), (), ((NAME, VersionRange(7, newest)),))
+
+
+def test_all_brokers_and_controllers_must_support_a_level() -> None:
+    image = at_level(29)
+    old = replace(given.registration(2), features=((NAME, VersionRange(7, 29)), *list(SUPPORTED.items())[1:]))
+
+    assert refusal_with(image) == ""
+    assert "Broker 2 only supports versions 7-29" in refusal_with(given.decided(old, image))
+    assert refusal_with(given.decided(controller(3, 30), image), (1, 3)) == ""
+    assert "Controller 3 only supports versions 7-29" in refusal_with(given.decided(controller(3, 29), image))
+    assert refusal_with(given.decided(controller(1, 29), image)) == "", "this one knows better itself"
+
+
+def test_a_voter_that_has_not_registered_may_not_support_it() -> None:
+    words = "controller 2 has not registered, and may not support this feature"
+
+    assert words in refusal_with(at_level(29), (1, 2))

@@ -114,3 +114,24 @@ def test_a_node_that_does_not_answer_is_given_up_with_all_that_waits_there() -> 
         node.shut()
 
     tell(story())
+
+
+def test_who_waits_for_a_connection_that_is_given_up_is_told_so_and_goes_on() -> None:
+    """Not cancelled: a task that lives on heartbeats would end with the attempt, and nobody would know."""
+
+    async def story() -> None:
+        node = Listening(lambda _: ANSWER, {})
+        await node.open()
+        link = link_to(node)
+        waiting = asyncio.ensure_future(link.connection())
+        cancelled = asyncio.ensure_future(link.connection())
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await link.close()
+        with pytest.raises(ConnectionFailed, match="given up"):
+            await waiting
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        node.shut()
+
+    tell(story())

@@ -35,6 +35,7 @@ class Fetchers:
         self._quota = quota
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._places: dict[Key, tuple[int, int]] = {}
+        self._bytes_of_stopped = 0
         self._settings_of: tuple[BrokerConfig, FetchSettings] | None = None
         self._tasks = Tasks(lambda error: _log.error("a fetcher could not be stopped: %r", error))
 
@@ -61,6 +62,7 @@ class Fetchers:
         fetcher = self._fetchers[place]
         fetcher.leave(key)
         if fetcher.is_idle:
+            self._bytes_of_stopped += fetcher.bytes_fetched
             del self._fetchers[place]
             self._tasks.start(fetcher.stop(), "stop a fetcher")
 
@@ -115,4 +117,4 @@ class Fetchers:
 
     @property
     def bytes_in(self) -> int:
-        return sum(fetcher.bytes_fetched for fetcher in self._fetchers.values())
+        return self._bytes_of_stopped + sum(fetcher.bytes_fetched for fetcher in self._fetchers.values())

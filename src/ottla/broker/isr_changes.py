@@ -77,7 +77,8 @@ class IsrChanges:
     def _answered(self, partition: Partition, change: IsrChange, answer: AlteredPartition) -> None:
         if answer.error.code is not ErrorCode.none:
             _log.debug("%s: the controller refuses %s: %s", partition.key, change, answer.error)
-        if not partition.isr_answered(change, answer):
+        partition.isr_answered(change, answer)  # which the metadata may have overtaken
+        if answer.error.code is not ErrorCode.none:
             self.failures += 1
         elif change.is_expansion:
             self.expansions += 1

@@ -163,13 +163,13 @@ class Lifecycle:
     async def leave(self) -> None:
         """Asks the controller to move all leaders away, and waits until it has (`controlled.shutdown.enable`).
 
-        A broker that no controller answers for two heartbeats goes without: it cannot hand over anything.
+        A broker that no controller answers for a heartbeat's time goes without: it cannot hand over anything.
         """
         if self.state is not NodeState.RUNNING:
             return
         self._be(NodeState.PENDING_CONTROLLED_SHUTDOWN)
         self.wake()
-        patience = 2 * self._settings.heartbeat_ms / 1000
+        patience = self._settings.heartbeat_ms / 1000
         self.last_heartbeat = self._env.loop.time()
         while not self._may_go.done():
             left = self.last_heartbeat + patience - self._env.loop.time()

@@ -32,6 +32,7 @@ from ottla.broker.moves import Moves
 from ottla.broker.node_metrics import NodeMetrics
 from ottla.broker.node_state import NodeState
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.quorum_metrics import QuorumMetrics
 from ottla.broker.quorum_part import QuorumPart
 from ottla.broker.replicas import Replicas
 from ottla.broker.stalled_commits import StalledCommits
@@ -80,7 +81,14 @@ class Node:
         self.dispatcher: Dispatcher = new_dispatcher(self)
         self.telemetry: Telemetry = Telemetry(self)
         self.status = StatusListener(env, self)
-        for collector in (NodeMetrics(self), LagMetrics(self), self.dispatcher.metrics, self.loop_lag, self.telemetry):
+        for collector in (
+            NodeMetrics(self),
+            QuorumMetrics(self),
+            LagMetrics(self),
+            self.dispatcher.metrics,
+            self.loop_lag,
+            self.telemetry,
+        ):
             env.metrics.add(collector.collect)
         self.controller_listener: ControllerListener | None = None
         self._registration: ControllerRegistration | None = None

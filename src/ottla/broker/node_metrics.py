@@ -16,6 +16,7 @@ from ottla.replica.partition import Partition
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+    from ottla.broker.replication import Replication
 
 C, G = Kind.COUNTER, Kind.GAUGE
 
@@ -97,9 +98,43 @@ NODE: Final[tuple[Figure, ...]] = (
         Family(
             "kafka_server_kafkaserver_brokerstate",
             G,
-            "0 not running, 1 starting, 2 recovering, 3 running, 7 stopping.",
+            "0 not running, 1 starting, 2 recovering, 3 running, 6 handing over before it stops, 7 stopping.",
         ),
         lambda node: node.state,
+    ),
+    (
+        Family("kafka_server_replicamanager_reassigningpartitions", G, "Led here, and moving to other brokers."),
+        lambda node: sum(partition.is_reassigning for partition in _here(node)),
+    ),
+    (
+        Family("kafka_server_replicamanager_isrshrinks_total", C, "In-sync sets that became smaller, led here."),
+        lambda node: _replication(node).isr_changes.shrinks,
+    ),
+    (
+        Family("kafka_server_replicamanager_isrexpands_total", C, "In-sync sets that became larger, led here."),
+        lambda node: _replication(node).isr_changes.expansions,
+    ),
+    (
+        Family("kafka_server_replicamanager_failedisrupdates_total", C, "Changes that the controller has refused."),
+        lambda node: _replication(node).isr_changes.failures,
+    ),
+    (
+        Family("kafka_server_replicafetchermanager_maxlag", G, "Records that the follower furthest behind here lacks."),
+        lambda node: _replication(node).fetchers.max_lag,
+    ),
+    (
+        Family(
+            "kafka_server_replicafetchermanager_failedpartitionscount", G, "Replicas here that do not follow any more."
+        ),
+        lambda node: _replication(node).fetchers.failed,
+    ),
+    (
+        Family("kafka_server_brokertopicmetrics_replicationbytesin_total", C, "Bytes fetched from leaders."),
+        lambda node: _replication(node).fetchers.bytes_in,
+    ),
+    (
+        Family("kafka_server_brokertopicmetrics_replicationbytesout_total", C, "Bytes given to followers."),
+        lambda node: node.replicas.replication_bytes_out,
     ),
     (
         Family("kafka_controller_kafkacontroller_activecontrollercount", G, "1 on the controller that leads."),
@@ -132,18 +167,6 @@ NODE: Final[tuple[Figure, ...]] = (
             "Partitions that another than the first of their replicas leads.",
         ),
         lambda node: _count(node.image, lambda leader, preferred: leader != preferred),
-    ),
-    (
-        Family("kafka_server_raft_metrics_current_leader", G, "The node that leads the metadata quorum; -1 for none."),
-        lambda node: node.raft.leader_id,
-    ),
-    (
-        Family("kafka_server_raft_metrics_current_epoch", G, "The epoch in which it does."),
-        lambda node: node.raft.epoch,
-    ),
-    (
-        Family("kafka_server_raft_metrics_high_watermark", G, "Up to where the metadata log is committed."),
-        lambda node: node.raft.high_watermark,
     ),
     (
         Family("kafka_server_metadatacache_metadataoffset", G, "The offset of the last metadata record that is known."),
@@ -200,6 +223,11 @@ PURGATORY: Final = Family(
 )
 BUILD: Final = Family("ottla_build_info", G, "Always 1; which version, node and cluster.",
                       ("version", "node_id", "cluster_id"))  # fmt: skip
+
+
+def _replication(node: Node) -> Replication:
+    assert node.replicas.replication is not None
+    return node.replicas.replication
 
 
 def _here(node: Node) -> list[Partition]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from ottla.metadata.feed import MetadataFeed
 from ottla.metadata.local_controller import LocalController
 from ottla.metadata.snapshots import Snapshots, SnapshotSettings
 from ottla.model.config import BrokerConfig, LogConfig, log_config
+from ottla.model.errors import OttlaError
 from ottla.raft.metadata_log import MetadataLog
 from ottla.raft.network_peers import NetworkPeers
 from ottla.raft.node import RaftNode
@@ -29,6 +31,7 @@ from ottla.raft.voters import Endpoint
 
 _log = logging.getLogger("ottla.broker")
 _TELL_AFTER_S = 10.0
+_LOOK_EVERY_S = 0.25
 
 
 class QuorumPart:
@@ -85,8 +88,11 @@ class QuorumPart:
         telling = self._env.loop.call_later(_TELL_AFTER_S, self._tell_of_waiting)
         try:
             while self.raft.leader_high_watermark < 0 or (self.raft.is_leader and not self.controller.is_active):
-                await news.wait()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), _LOOK_EVERY_S)
                 news.clear()
+                if (reason := self.raft.why_not()) is not None:
+                    raise OttlaError(f"this node cannot join its quorum: {reason}")
             await self.feed.reached(self.raft.leader_high_watermark - 1)
         finally:
             telling.cancel()
@@ -96,6 +102,7 @@ class QuorumPart:
     async def stop(self) -> None:
         """A leader hands over to another. Its listener answers until then."""
         await self.raft.stop()
+        await self.controller.stop()
         await self.snapshot_taking.stop()
         await self.feed.stop()
         await self._peers.close()

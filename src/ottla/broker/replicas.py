@@ -76,7 +76,7 @@ class Replicas:
         self._last_config: tuple[str, MetadataImage, BrokerConfig, LogConfig] | None = None
         self._assign = assign  # tells where a partition lies, if the metadata says something else
         self.replication: Replication | None = None  # with other brokers, once this node takes part in it
-        self.replication_bytes_out = 0
+        self.replication_bytes_out: int = 0
 
     def replicate(self, timers: TimerWheel, controller: ControllerPort, broker_epoch: Callable[[], int]) -> None:
         """To be called before the first partition is placed."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetchers import Fetchers
 from ottla.broker.isr_changes import IsrChanges
-from ottla.broker.replication_quotas import FollowerQuota
+from ottla.broker.replication_quotas import FollowerQuota, LeaderQuota
 from ottla.env.breath import Breath
 from ottla.env.ports import Env
 from ottla.env.tasks import Tasks
@@ -42,6 +42,7 @@ class Replication:
     ) -> None:
         self.isr_changes = IsrChanges(env, controller, config.current.node_id, broker_epoch)
         self.follower_quota = FollowerQuota(env, config, lambda: replicas.image)
+        self.leader_quota = LeaderQuota(env, config, lambda: replicas.image)
         self.fetchers = Fetchers(env, config, lambda: replicas.image, broker_epoch, self.follower_quota)
         self._env = env
         self._timers = timers

@@ -50,6 +50,7 @@ class MetadataFeed:
         """Of the last batch that the image holds."""
         self.bytes_taken_in = 0
         """Of the log, since the last snapshot or since this node started."""
+        self.snapshots_loaded = 0
         self.on_published: list[Callable[[MetadataImage], None]] = []
         """Told after all subscribers."""
         self.on_failed: list[Callable[[BaseException], None]] = []
@@ -179,6 +180,7 @@ class MetadataFeed:
                 return
             image = await snapshot.load_in_slices(contents, id)
             self.transactions = Transactions()
+            self.snapshots_loaded += 1
             self.timestamp_ms, self.bytes_taken_in = contents.last_contained_timestamp, 0
             _log.info("The metadata at offset %d comes from a snapshot", image.offset)
             await self._publish(difference(self.image, image), image)

@@ -82,6 +82,12 @@ class LocalController:
         self._raft.on_failed.append(self._fail)
         self._feed.on_published.append(self._published)
 
+    async def stop(self) -> None:
+        """After raft has stopped."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        await self._own.stop()
+
     async def until_active(self) -> None:
         """Returns at once if it is; waits for as long as it takes."""
         if self.is_active:
@@ -185,6 +191,8 @@ class LocalController:
         self._alarm = self._env.loop.call_later(self._soft.wake_in_ms() / 1000, self._wake)
 
     def _wake(self) -> None:
+        if not self.is_active or not self._raft.is_leader:
+            return
         for request in self._soft.due():
             self._own.start(self._submit_own(request), "decided by the controller itself")
         self._set_alarm()

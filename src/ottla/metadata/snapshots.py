@@ -17,7 +17,6 @@ from ottla.metadata import snapshot
 from ottla.metadata.feed import MetadataFeed
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.snapshot import Surroundings
-from ottla.raft.log_view import OffsetAndEpoch
 from ottla.raft.node import RaftNode
 from ottla.raft.retention import Retention
 
@@ -38,9 +37,9 @@ class SnapshotSettings:
 
 class Snapshots:
     def __init__(self, env: Env, raft: RaftNode, feed: MetadataFeed, settings: SnapshotSettings) -> None:
-        self.latest: OffsetAndEpoch | None = None
-        """The last that was made here since the start."""
-        self.taken_at_ms = 0
+        self.latest_bytes = 0
+        """Of the last that was made here since the start."""
+        self._taken_at = 0.0
         self._env = env
         self._raft = raft
         self._feed = feed
@@ -52,7 +51,7 @@ class Snapshots:
         self._tasks = Tasks(lambda error: _log.error("No snapshot of the metadata could be taken: %s", error))
 
     def start(self) -> None:
-        self._since = self._env.loop.time()
+        self._since = self._taken_at = self._env.loop.time()
         self._feed.on_published.append(self._look)
         self._timer = self._env.loop.call_later(self._look_every_s, self._look_again)
 
@@ -62,6 +61,11 @@ class Snapshots:
         for handle in self._to_remove:  # what is marked goes at the next start
             handle.cancel()
         await self._tasks.stop()
+
+    @property
+    def age_ms(self) -> int:
+        """Since the last was taken, or since the start, as Kafka counts it."""
+        return int((self._env.loop.time() - self._taken_at) * 1000)
 
     @property
     def _look_every_s(self) -> float:
@@ -108,7 +112,7 @@ class Snapshots:
             known = Surroundings(timestamp_ms, *self._raft.voters_at(image.offset))
             now_ms = self._env.clock.now_ms()
             await self._raft.write_snapshot(id, snapshot.encode_pieces(image, now_ms, known))
-            self.latest, self.taken_at_ms = id, now_ms
+            self.latest_bytes, self._taken_at = self._raft.snapshot_size(id), self._env.loop.time()
             took = self._env.clock.elapsed() - began
             _log.info("A snapshot of the metadata at offset %d was taken in %.1f s: %s", id.offset, took, reason)
         await self._clean()
@@ -121,7 +125,10 @@ class Snapshots:
 
     def _remove(self, paths: list[str]) -> None:
         self._to_remove = {handle: kept for handle, kept in self._to_remove.items() if kept is not paths}
-        self._tasks.start(self._env.executor.blocking(_remove_files, self._env.disk, paths), "remove metadata files")
+        self._tasks.start(self._remove_files(paths), "remove metadata files")
+
+    async def _remove_files(self, paths: list[str]) -> None:
+        await self._env.executor.blocking(_remove_files, self._env.disk, paths)
 
 
 def _remove_files(disk: Disk, paths: list[str]) -> None:

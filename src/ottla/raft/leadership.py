@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from ottla.raft.connections import FAR
 from ottla.raft.log_view import LogView
@@ -79,6 +80,7 @@ class Leadership:
         self.begin_epoch_at = now
         self._settings = settings
         self._fetched: dict[int, None] = {}
+        self._directories: dict[int, tuple[UUID, int]] = {}
         self._check_quorum_at = now + settings.check_quorum_ms
         self.own.end_offset = log.durable_offset
 
@@ -111,6 +113,20 @@ class Leadership:
         self.voters = now
         for progress in before.values():
             self.observers.setdefault(progress.key, progress)
+
+    def is_taken(self, key: ReplicaKey, now: int) -> bool:
+        """Whether the voter of this id is somebody else, who fetched a moment ago from another directory.
+
+        Static voters are known by their ids alone. Two processes with one id would have two votes.
+        """
+        progress = self.voters.get(key.id)
+        if progress is None or progress.key.directory_id != NO_DIRECTORY or key.directory_id == NO_DIRECTORY:
+            return False
+        known, at = self._directories.get(key.id, (key.directory_id, now))
+        if known != key.directory_id and now - at < self._settings.fetch_timeout_ms:
+            return True
+        self._directories[key.id] = key.directory_id, now
+        return False
 
     def fetched(self, key: ReplicaKey, offset: int, leader_end: int, now: int) -> bool:
         """Whether this may move the high watermark."""

@@ -52,6 +52,7 @@ from ottla.raft.retention import Retention, Stored, first_to_keep
 from ottla.raft.settings import QuorumSettings
 from ottla.raft.snapshot_format import Contents
 from ottla.raft.snapshot_store import SnapshotStore
+from ottla.raft.strangers import Strangers
 from ottla.raft.voters import Endpoint, ReplicaKey, VoterNode, VoterSet
 from ottla.record.batch import parse_header
 
@@ -108,6 +109,8 @@ class RaftNode:
         company: Company | None = None,
     ) -> None:
         self.log = log
+        self.elections = 0
+        """Leaders heard of, this node itself among them."""
         self.failure: BaseException | None = None
         self.on_flushed: list[Callable[[int], None]] = []
         self.on_committed: list[Callable[[int], None]] = []
@@ -125,11 +128,13 @@ class RaftNode:
         self._snapshots = company.snapshots
         self.on_snapshot: list[Callable[[OffsetAndEpoch, Contents], None]] = []
         """One of the leader has taken the place of the log; what it holds is the state now."""
+        view, stored = _view_of(log, company.static_voters, company.snapshots), quorum_state.load(env.disk, folder)
+        _check_voters(view, stored, folder)
         self._quorum = Quorum(
             company.me,
             company.cluster_id,
-            _view_of(log, company.static_voters, company.snapshots),
-            quorum_state.load(env.disk, folder),
+            view,
+            stored,
             below=env.random.below,
             settings=company.settings,
             bootstrap=company.bootstrap,
@@ -139,6 +144,7 @@ class RaftNode:
         self._timer: asyncio.TimerHandle | None = None
         self._flushed = 0
         self._is_flushing = False
+        self._strangers = Strangers()
         self._refusing: set[tuple[str, int]] = set()
         """Where nobody listened when last asked."""
         self._tasks = Tasks(self._fail)
@@ -190,9 +196,18 @@ class RaftNode:
         return state if isinstance(state, Leadership) else None
 
     @property
+    def is_changing_voters(self) -> bool:
+        """Whether the last change of voters in the log is not known to be committed."""
+        return self._quorum.replica.log.controls.voters_offset >= self.committed_offset
+
+    @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Where this node's own controller listens."""
         return self._quorum.replica.node.endpoints
+
+    def why_not(self) -> str | None:
+        """Why this node cannot take its place in the quorum, if others have told."""
+        return self._strangers.why_not(self._now(), self._quorum.replica)
 
     @property
     def quorum(self) -> Quorum:
@@ -234,6 +249,9 @@ class RaftNode:
         """Those on disk that are whole, oldest first."""
         return self._snapshots.ids if self._snapshots is not None else ()
 
+    def snapshot_size(self, id: OffsetAndEpoch) -> int:
+        return (self._snapshots.size(id) or 0) if self._snapshots is not None else 0
+
     @property
     def kraft_version(self) -> int:
         return self._quorum.replica.kraft_version
@@ -264,6 +282,10 @@ class RaftNode:
             waiting.clear()
         await blocking(store.write_chunk, id, position, bytes(waiting))
         await blocking(store.made, id)
+        if id.offset < self.log.start_offset:  # one of the leader has taken the place of the log meanwhile
+            for path in store.forget_before(self.log.start_offset):
+                self._env.disk.remove(path)
+            return
         self._quorum.snapshot_created(id)
 
     def _check_snapshot(self, id: OffsetAndEpoch) -> None:
@@ -441,6 +463,7 @@ class RaftNode:
                     listener(high_watermark)
             case LeaderChanged(leader_id, epoch):
                 if leader_id >= 0:
+                    self.elections += 1
                     _log.info("Node %d leads the metadata quorum in epoch %d", leader_id, epoch)
                 for hears in list(self.on_leader):
                     hears(leader_id, epoch)
@@ -465,6 +488,8 @@ class RaftNode:
         try:
             response = await self._peers.ask(to, request)
             self._refusing.discard((to.host, to.port))
+            if response is not None:
+                self._strangers.heard(self._now(), self._quorum.replica, to, response)
         except Gone:
             self._gone(to)
         self._carry_out(self._quorum.response(self._now(), to, correlation_id, response))
@@ -513,6 +538,18 @@ class RaftNode:
 
 def _stored(store: SnapshotStore) -> list[Stored]:
     return [Stored(id, store.size(id) or 0, store.timestamp(id)) for id in list(store.ids)]
+
+
+def _check_voters(view: LogView, stored: quorum_state.ElectionState | None, folder: str) -> None:
+    """Static voters are for good: two majorities of different sets need have no voter in common."""
+    now = view.controls.static_voters.ids
+    if stored is None or view.controls.kraft_version or not stored.voters or not now or stored.voters == now:
+        return
+    before, after = (", ".join(map(str, ids)) for ids in (stored.voters, now))
+    raise OttlaError(
+        f"{folder} belongs to a quorum of the voters {before}, but the config says {after}. Name those of before in "
+        "controller.quorum.voters; to change them, upgrade kraft.version to 1 first. Nothing was changed."
+    )
 
 
 def _view_of(log: RaftLog, static_voters: VoterSet, snapshots: SnapshotStore | None) -> LogView:

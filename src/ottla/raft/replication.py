@@ -45,7 +45,7 @@ def _may_wait(replica: Replica, request: FetchRequest, answer: FetchResponse) ->
 
 def _answer(replica: Replica, now: int, request: FetchRequest) -> FetchResponse:
     refused = refusal_by_leader(replica, request.epoch)
-    if refused is None and request.replica.id == replica.me.id:
+    if refused is None and (request.replica.id == replica.me.id or _is_taken(replica, request, now)):
         refused = ErrorCode.invalid_request  # another node has this one's id
     if refused is not None:
         return FetchResponse(replica.leader, partition_error=refused)
@@ -67,6 +67,10 @@ def _answer(replica: Replica, now: int, request: FetchRequest) -> FetchResponse:
         read_from=request.offset if fit is Fit.VALID and request.offset < log.end_offset else None,
         max_bytes=request.max_bytes,
     )
+
+
+def _is_taken(replica: Replica, request: FetchRequest, now: int) -> bool:
+    return isinstance(replica.state, Leadership) and replica.state.is_taken(request.replica, now)
 
 
 def note_progress(replica: Replica, now: int) -> None:

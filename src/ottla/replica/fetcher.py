@@ -297,8 +297,9 @@ class Fetcher:
 
     def _begin_anew(self) -> None:
         self._session = _NO_SESSION
-        for following in self.partitions.values():
+        for key, following in self.partitions.items():
             following.is_told = False
+            self._news[key] = None
 
     def _take(self, body: memoryview, number: int) -> None:
         head = read_head(body)

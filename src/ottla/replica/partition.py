@@ -122,6 +122,7 @@ class Partition:
         log = self.log
         if self.is_being_cut:  # for the leader of before, and as far as that had come
             self._around.make_cut_durable_now(log)
+            self._was_cut()  # a high watermark beyond the end would acknowledge what nobody else has
         if len(leadership.replicas) == 1:
             self.leading = None
         else:
@@ -407,6 +408,10 @@ class Partition:
     @property
     def is_at_min_isr(self) -> bool:
         return len(self.leadership.isr) == self._min_isr
+
+    @property
+    def is_reassigning(self) -> bool:
+        return self.is_leader and bool(self.leadership.adding or self.leadership.removing)
 
     @property
     def high_watermark(self) -> int:

@@ -74,7 +74,17 @@ class Link:
                 raise ConnectionFailed(str(self._failure))
             self._opening = self._env.loop.create_task(self._open(), name=f"connect to {self.host}:{self.port}")
             self._opening.add_done_callback(self._opened)
-        return await asyncio.shield(self._opening)
+        return await self._until_open(self._opening)
+
+    async def _until_open(self, opening: asyncio.Task[Connection]) -> Connection:
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            waiting = asyncio.current_task()
+            if not opening.cancelled() or (waiting is not None and waiting.cancelling()):
+                raise
+            # `close` ended the attempt; who waits for it is not to end with it
+            raise ConnectionFailed(f"the connection to {self.host}:{self.port} was given up") from None
 
     async def call(self, request: Any, *, within: float = REQUEST_TIMEOUT_S) -> Any:
         """Sends one of kio's request entities and gives the response entity of the same version."""

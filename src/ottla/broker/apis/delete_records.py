@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from functools import partial
 from typing import Any, Final
 
 from ottla.broker.context import Api, Context
@@ -61,15 +60,15 @@ class _Deletion:
 
 
 async def _until_done(context: Context, waiting: list[_Deletion], within: float) -> None:
-    timer = context.node.timers.after(within * 1000, partial(_give_up, waiting))
+    timer = context.node.timers.after(within * 1000, _give_up, waiting)
     try:
         await asyncio.gather(*(deletion.done for deletion in waiting))
     finally:
         timer.cancel()
 
 
-def _give_up(waiting: list[_Deletion]) -> None:
-    for deletion in waiting:
+def _give_up(deletions: list[_Deletion]) -> None:
+    for deletion in deletions:
         deletion.waiter.cancel()
         if not deletion.is_done:
             deletion.done.set_result(None)

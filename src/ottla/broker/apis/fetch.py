@@ -17,8 +17,11 @@ from typing import Any, Final
 
 from ottla.broker.apis.fetch_format import FLEXIBLE, TOPIC_IDS, Key, Row, write_answer
 from ottla.broker.context import Api, Context
+from ottla.broker.current_leaders import CurrentLeader, current_leader, endpoints_of
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, Session, SessionError, Told, Wanted
 from ottla.broker.follower_watch import FollowerWatch
+from ottla.broker.read_replica import NOBODY, preferred_replica, selects_by_rack
+from ottla.broker.replication_quotas import LeaderQuota
 from ottla.broker.traffic import count_fetched
 from ottla.log.index import NotInMemory
 from ottla.model.errors import ErrorCode
@@ -32,6 +35,8 @@ _log = logging.getLogger("ottla.broker")
 
 _NONE: Final = ErrorCode.none
 RACKS: Final = 11
+LEADERS: Final = 16
+_ELSEWHERE: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 _ISOLATION_LEVELS: Final = (0, 1)
 _SHARDS: Final = 8
 _IDS_OF_A_SHARD: Final = (2**31 - 1) // _SHARDS
@@ -136,6 +141,7 @@ class _Fetch:
         self._min_bytes = min(request.min_bytes, self._max_bytes)  # else nothing would ever be enough
         self._replica_id, self._broker_epoch = _replica(request, version)
         self._follower: FollowerWatch | None = None
+        self._quota: LeaderQuota | None = None
         self._is_noted = self._replica_id < 0  # a follower's progress, once for each request
         if self._replica_id >= 0:
             self._follow(session, wanted)
@@ -145,6 +151,7 @@ class _Fetch:
         )
         # A client that may tell its rack may read from any replica (KIP-392).
         self._leader_only = self._replica_id >= 0 or version < RACKS
+        self._rack: str = "" if self._leader_only or not selects_by_rack(context) else request.rack_id
         self._later: Later | None = None
         self._is_warming = False
         self._warmings = 0
@@ -155,6 +162,8 @@ class _Fetch:
 
     def _follow(self, session: Session | None, wanted: dict[Key, Wanted]) -> None:
         follower = session.follower if session is not None else None
+        replication = self._node.replicas.replication
+        self._quota = replication.leader_quota if replication is not None else None
         if follower is None:
             follower = FollowerWatch(self._replica_id)
         self._follower = follower
@@ -191,6 +200,9 @@ class _Fetch:
             if isinstance(partition, ErrorCode):
                 rows.append(Row(key, Fetched(partition, aborted=[])))
                 continue
+            if self._rack and (elsewhere := self._nearer(partition, wanted)) is not None:
+                rows.append(Row(key, elsewhere))
+                continue
             limit = min(wanted.max_bytes, left)
             try:
                 fetched = partition.fetch(
@@ -222,6 +234,16 @@ class _Fetch:
         self._is_noted = True
         return rows
 
+    def _nearer(self, partition: Partition, wanted: Wanted) -> Fetched | None:
+        """Who is nearer to the consumer, if somebody is: it then reads there, and nothing is read here."""
+        if not partition.is_leader or partition.check_epoch(wanted.current_leader_epoch) is not _NONE:
+            return None
+        replica = preferred_replica(self._context, partition, self._rack, wanted.offset)
+        if replica == NOBODY:
+            return None
+        stable, start_offset = partition.last_stable_offset, partition.log.start_offset
+        return Fetched(_NONE, partition.high_watermark, stable, start_offset, aborted=None, preferred_replica=replica)
+
     def _to_look_at(self) -> Iterable[tuple[Key, Wanted]]:
         """Of a follower's partitions only those that may have something new; the others rest."""
         if self._follower is None:
@@ -240,6 +262,10 @@ class _Fetch:
             if fetched.high_watermark != partition.high_watermark:
                 fetched = fetched._replace(high_watermark=partition.high_watermark)
         follower.watch(key, partition)
+        if fetched.data is not None and self._quota is not None:
+            if self._quota.holds_back(partition, self._replica_id):
+                return fetched._replace(data=None)
+            self._quota.count(partition, self._replica_id, fetched.data.size)
         if fetched.data is not None:
             follower.gave(key)
         elif self._session is not None and self._session.told.get(key) == _told(fetched):
@@ -302,7 +328,7 @@ class _Fetch:
             self._max_wait_ms <= 0
             or not self._wanted
             or self._have >= self._min_bytes
-            or any([row.fetched.code is not _NONE or row.fetched.diverging is not None for row in rows])
+            or any([_must_be_told(row.fetched) for row in rows])
             or self._is_behind()
         )
 
@@ -380,7 +406,19 @@ class _Fetch:
             rows = self._note(session, rows)
         header = self._context.header
         session_id = session.id if session is not None and session.wanted else 0
+        if header.version >= LEADERS and any([row.fetched.code in _ELSEWHERE for row in rows]):
+            leaders = self._leaders(rows)
+            endpoints = endpoints_of(self._context, leaders.values())
+            return write_answer(header.version, header.correlation_id, _NONE, session_id, rows, leaders, endpoints)
         return write_answer(header.version, header.correlation_id, _NONE, session_id, rows)
+
+    def _leaders(self, rows: list[Row]) -> dict[Key, CurrentLeader]:
+        name_of = self._node.replicas.name_of
+        return {
+            row.key: current_leader(self._context, name_of(row.key[0]) or "", row.key[1])
+            for row in rows
+            if row.fetched.code in _ELSEWHERE
+        }
 
     def _note(self, session: Session, rows: list[Row]) -> list[Row]:
         """Leaves out, in later answers of a session, partitions of which there is nothing new to say."""
@@ -391,7 +429,7 @@ class _Fetch:
             has_data = fetched.data is not None
             if has_data and row.key in session.wanted:  # to the end of the row
                 session.wanted[row.key] = session.wanted.pop(row.key)
-            is_news = has_data or fetched.code is not _NONE or fetched.diverging is not None
+            is_news = has_data or _must_be_told(fetched)
             if not self._is_incremental or is_news or session.told.get(row.key) != told:
                 news.append(row)
             if fetched.code is _NONE:
@@ -399,6 +437,10 @@ class _Fetch:
             else:
                 session.told.pop(row.key, None)
         return news
+
+
+def _must_be_told(fetched: Fetched) -> bool:
+    return fetched.code is not _NONE or fetched.diverging is not None or fetched.preferred_replica != NOBODY
 
 
 def _told(fetched: Fetched) -> Told:

@@ -6,6 +6,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from ottla.broker.current_leaders import CurrentLeader
 from ottla.model.errors import ErrorCode
 from ottla.replica.partition import Fetched
 from ottla.wire.reply import FileRange, Message, Part
@@ -29,8 +30,20 @@ class Row(NamedTuple):
     fetched: Fetched
 
 
-def write_answer(version: int, correlation_id: int, code: ErrorCode, session_id: int, rows: list[Row]) -> Message:
-    """The whole frame: bytes, and ranges of files between them."""
+def write_answer(
+    version: int,
+    correlation_id: int,
+    code: ErrorCode,
+    session_id: int,
+    rows: list[Row],
+    leaders: dict[Key, CurrentLeader] | None = None,
+    endpoints: bytes = b"\x00",
+) -> Message:
+    """The whole frame: bytes, and ranges of files between them.
+
+    `leaders` are those of partitions that were asked of the wrong node, `endpoints` the tagged fields that say where
+    they are.
+    """
     flexible = version >= FLEXIBLE
     parts: list[Part] = []
     pending: list[bytes] = [b"\x00"] if flexible else []
@@ -57,11 +70,14 @@ def write_answer(version: int, correlation_id: int, code: ErrorCode, session_id:
                 pending.append(b"\x01" if flexible else b"\x00\x00\x00\x00")
             if flexible:
                 end = fetched.diverging
-                pending.append(b"\x00" if end is None else b"\x01\x00\x0d" + _EPOCH_END.pack(*end) + b"\x00")
+                if leaders and row.key in leaders:
+                    pending.append(b"\x01\x01" + leaders[row.key].encoded())
+                else:
+                    pending.append(b"\x00" if end is None else b"\x01\x00\x0d" + _EPOCH_END.pack(*end) + b"\x00")
         if flexible:
             pending.append(b"\x00")
     if flexible:
-        pending.append(b"\x00")
+        pending.append(endpoints)
     last = b"".join(pending)
     size += len(last) + sum([len(part) for part in parts if isinstance(part, bytes)])
     head = _SIZE_CORRELATION.pack(size, correlation_id)

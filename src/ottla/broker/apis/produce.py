@@ -14,9 +14,10 @@ import asyncio
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from ottla.broker.apis.produce_format import FLEXIBLE, Request, Row, Topic, merged, read, write
+from ottla.broker.apis.produce_format import FLEXIBLE, Leaders, Request, Row, Topic, merged, read, write
 from ottla.broker.apis.produce_in_transaction import InTransaction, producer_of
 from ottla.broker.context import Api, Context
+from ottla.broker.current_leaders import current_leader, endpoints_of
 from ottla.broker.traffic import count_refused
 from ottla.log.producers import Origin
 from ottla.model.errors import ErrorCode
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _SIZE_CORRELATION: Final = Struct(">ii")
 _NUMBER: Final = Struct(">i")
 _NONE: Final = ErrorCode.none
+LEADERS: Final = 10
 _ATTRIBUTES_AT: Final = 22  # the low byte of a batch's attributes
 _NO_TAGS: Final = b"\x00\x00\x00"
 # No record errors, no message, no tagged fields of partition and topic; throttle time; no tagged fields of the answer.
@@ -309,6 +311,18 @@ def _hold_until_done(pool: BufferPool, size: int, futures: list[asyncio.Future[A
 # -- answering
 
 
+def _leaders(context: Context, request: Request, results: list[list[Appended]]) -> tuple[Leaders, bytes]:
+    """Of partitions that another node leads, and where that one is."""
+    leaders: Leaders = {}
+    if context.header.version >= LEADERS:
+        for t, (topic, appended) in enumerate(zip(request.topics, results, strict=True)):
+            for r, (row, result) in enumerate(zip(topic.rows, appended, strict=True)):
+                if result.code is ErrorCode.not_leader_or_follower:
+                    name = topic.name or context.node.replicas.name_of(topic.topic_id) or ""
+                    leaders[t, r] = current_leader(context, name, row.number)
+    return leaders, endpoints_of(context, leaders.values()) if leaders else b"\x00"
+
+
 def _answer(context: Context, request: Request, results: list[list[Appended]]) -> bytes | None:
     count_refused(context, request, results)
     if request.acks == 0:
@@ -319,7 +333,7 @@ def _answer(context: Context, request: Request, results: list[list[Appended]]) -
                     raise CloseConnection(f"produce with acks=0 to {name}-{row.number} failed: {result.code.name}")
         return None
     version, correlation_id = context.header.version, context.header.correlation_id
-    body = write(version, request.topics, results)
+    body = write(version, request.topics, results, *_leaders(context, request, results))
     return _SIZE_CORRELATION.pack(len(body) + 4, correlation_id) + body
 
 

@@ -10,6 +10,7 @@ from struct import error as StructError
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from ottla.broker.current_leaders import CurrentLeader
 from ottla.record.validate import wrong_at_first_sight
 from ottla.replica.partition import Appended
 from ottla.wire.codec import MalformedRequest
@@ -189,31 +190,44 @@ def _read_legacy(data: memoryview) -> Request:
     return Request(transactional_id, acks, timeout_ms, topics)
 
 
-def write(version: int, topics: list[Topic], results: list[list[Appended]]) -> bytes:
+Leaders = dict[tuple[int, int], CurrentLeader]  # by the place of topic and row in the request
+
+
+def write(
+    version: int,
+    topics: list[Topic],
+    results: list[list[Appended]],
+    leaders: Leaders | None = None,
+    endpoints: bytes = b"\x00",
+) -> bytes:
     """The body of an answer, from the tagged fields of its header on."""
-    return _write_flexible(topics, results) if version >= FLEXIBLE else _write_legacy(version, topics, results)
+    if version >= FLEXIBLE:
+        return _write_flexible(topics, results, leaders or {}, endpoints)
+    return _write_legacy(version, topics, results)
 
 
-def _write_flexible(topics: list[Topic], results: list[list[Appended]]) -> bytes:
+def _write_flexible(topics: list[Topic], results: list[list[Appended]], leaders: Leaders, endpoints: bytes) -> bytes:
     out: list[bytes | memoryview] = [b"\x00", uvarint(len(topics) + 1)]
-    for topic, appended in zip(topics, results, strict=True):
+    for t, (topic, appended) in enumerate(zip(topics, results, strict=True)):
         out.append(topic.encoded)
         out.append(uvarint(len(appended) + 1))
-        for row, result in zip(topic.rows, appended, strict=True):
+        for r, (row, result) in enumerate(zip(topic.rows, appended, strict=True)):
+            leader = leaders.get((t, r)) if leaders else None
+            tags = b"\x00" if leader is None else b"\x01\x00" + leader.encoded()
             out.append(
                 _RESULT_WITH_START.pack(
                     row.number, result.code, result.base_offset, result.log_append_time, result.start_offset
                 )
             )
             if result.message is None:
-                out.append(b"\x01\x00\x00")  # no record errors, no message, no tagged fields
+                out.append(b"\x01\x00" + tags)  # no record errors, no message
             else:
                 out.append(uvarint(len(result.record_errors) + 1))
                 for index, reason in result.record_errors:
                     out.append(_I32.pack(index) + _compact(reason) + b"\x00")
-                out.append(_compact(result.message) + b"\x00")
+                out.append(_compact(result.message) + tags)
         out.append(b"\x00")
-    out.append(b"\x00\x00\x00\x00\x00")  # throttle time, no tagged fields
+    out.append(b"\x00\x00\x00\x00" + endpoints)  # throttle time
     return b"".join(out)
 
 

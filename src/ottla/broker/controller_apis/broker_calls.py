@@ -16,9 +16,13 @@ R = TypeVar("R")
 _NOT_ALLOWED: Final = ApiError(ErrorCode.cluster_authorization_failed)
 
 
+def may_act(context: Context) -> bool:
+    return context.allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+
+
 async def ask_controller(context: Context, request: Request[R]) -> R | ApiError:
     """The reply once it is committed. There is no limit of time: a controller that cannot commit resigns."""
-    if not context.allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+    if not may_act(context):
         return _NOT_ALLOWED
     try:
         return await context.node.local_controller.submit(request)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ottla.broker.context import Api, Context
-from ottla.broker.controller_apis.broker_calls import ask_controller
+from ottla.broker.controller_apis.broker_calls import ask_controller, may_act
 from ottla.metadata.controller.requests import BrokerHeartbeat, HeartbeatReply
 from ottla.metadata.controller.result import ApiError
 from ottla.model.errors import ErrorCode
@@ -31,7 +31,7 @@ async def handle(context: Context, request: Any) -> Any:
         None if cordoned is None else tuple(cordoned),
     )
     listener = context.node.controller_listener
-    detector = None if listener is None else listener.failure_detector
+    detector = None if listener is None or not may_act(context) else listener.failure_detector
     if detector is not None:
         detector.heard(context.connection, heartbeat.broker_id, heartbeat.broker_epoch)
     outcome = await ask_controller(context, heartbeat)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from ottla.cli.admin.session import Session, raise_for
+from ottla.cli.admin.topics import CHANGE_WITHIN_S, change_timeout
 from ottla.cli.cluster_options import Address
 from ottla.model.errors import ErrorCode, OttlaError
 from ottla.model.names import METADATA_TOPIC
@@ -105,3 +107,42 @@ def _member(row: Any, *, is_voter: bool, address: Address | None) -> Member:
 
 def _known(number: int) -> int | None:
     return None if number < 0 else int(number)
+
+
+async def add_voter(session: Session, node_id: int, directory: UUID, listeners: Sequence[tuple[str, Address]]) -> None:
+    """Makes a controller that follows the quorum one of its voters (KIP-853)."""
+    from kio.schema.add_raft_voter.v0.request import AddRaftVoterRequest, Listener
+
+    request = AddRaftVoterRequest(
+        cluster_id=None,
+        timeout=change_timeout(),
+        voter_id=cast(Any, node_id),
+        voter_directory_id=directory,
+        listeners=tuple(
+            Listener(name=name, host=address.host, port=cast(Any, address.port)) for name, address in listeners
+        ),
+    )
+    answer = await _change(session, request)
+    raise_for(answer.error_code, answer.error_message, f"cannot make node {node_id} a voter")
+
+
+async def remove_voter(session: Session, node_id: int, directory: UUID) -> None:
+    from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
+
+    request = RemoveRaftVoterRequest(cluster_id=None, voter_id=cast(Any, node_id), voter_directory_id=directory)
+    answer = await _change(session, request)
+    raise_for(answer.error_code, answer.error_message, f"cannot take node {node_id} out of the voters")
+
+
+async def _change(session: Session, request: Any) -> Any:
+    """By whoever was reached, if it takes the request or passes it on; otherwise by the active controller itself."""
+    if await session.newest(int(request.__api_key__), 0) is not None:
+        answer = await session.call(request, longer_s=CHANGE_WITHIN_S)
+        if answer.error_code not in (ErrorCode.not_leader_or_follower, ErrorCode.not_controller):
+            return answer
+    found = await quorum(session)
+    leader = next((member for member in found.voters if member.id == found.leader), None)
+    if leader is None or leader.address is None:
+        raise OttlaError("no controller is active that could change the voters; `ottla cluster quorum` shows them")
+    session.brokers = {leader.id: leader.address}
+    return await session.call(request, broker=leader.id, longer_s=CHANGE_WITHIN_S)

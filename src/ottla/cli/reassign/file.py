@@ -66,8 +66,6 @@ def read(path: str) -> Plan:
         for broker, folder in zip(replicas, folders, strict=True):
             if folder != _ANY:
                 plan.folders.setdefault(broker, {}).setdefault(folder, []).append(place)
-    if not plan.replicas:
-        raise OttlaError(f"{path} has no partitions")
     return plan
 
 

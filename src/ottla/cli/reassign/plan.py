@@ -122,10 +122,6 @@ def _chosen(found: Brokers, wanted: tuple[int, ...] | None, removed: Sequence[in
     for broker in wanted or ():
         if broker not in up:
             raise OttlaError(f"broker {broker} is not up; up are {', '.join(map(str, sorted(up)))}")
-    known = {broker.id for broker in found.brokers}
-    for broker in removed:
-        if broker not in known and wanted is None and not up:
-            raise OttlaError(f"there is no broker {broker}")
     chosen = {broker: up[broker].rack for broker in wanted or up if broker not in removed}
     if not chosen:
         raise OttlaError("no broker is left to move to")

@@ -54,6 +54,9 @@ def command(
     from ottla.cli.reassign.file import read, write
 
     plan = read(path)
+    if not plan.replicas and output is None:
+        note(f"Nothing to move: {path} has no partitions.")
+        return
     begun = session.run(cluster, lambda there: _begin(there, plan, throttle))
     if rollback is not None:
         write(rollback, begun.before)

@@ -33,9 +33,19 @@ LIVING: Final = frozenset((State.STARTING, State.UP, State.STOPPING))
 
 
 class Child:
-    """`config` says what the node shall be; `forget` closes, in the fork, what is the supervisor's alone."""
+    """`config` says what the node shall be.
 
-    def __init__(self, place: Place, config: BrokerConfig, log: Path | None, forget: Callable[[], None]) -> None:
+    In the fork, `forget` closes what is the supervisor's alone, and `prepare` makes the node's folders ready.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        config: BrokerConfig,
+        log: Path | None,
+        forget: Callable[[], None],
+        prepare: Callable[[], object],
+    ) -> None:
         self.place = place
         self.state = State.STOPPED
         self.since = time.monotonic()
@@ -49,6 +59,7 @@ class Child:
         """Where its output goes; None for where the supervisor's goes."""
         self._config = config
         self._forget = forget
+        self._prepare = prepare
         self._log_from = 0
 
     @property
@@ -84,6 +95,7 @@ class Child:
         def node(started: Callable[[str], None]) -> None:
             from ottla.broker.run import run
 
+            self._prepare()
             run(self._config, on_started=started)
 
         run_child(node, ready)

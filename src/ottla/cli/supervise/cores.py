@@ -31,7 +31,7 @@ def run_cores(file: Path, values: Mapping[str, str], where: Mapping[str, str], c
             note(line)
 
     by_id = {config.node_id: config for config in configs}
-    supervisor = Supervisor(None, Layout("", tuple(places)), by_id, show, lambda: None)
+    supervisor = Supervisor(None, Layout("", tuple(places)), by_id, show, lambda: None, lambda config: None)
     supervisor.run(lambda: note(f"{cores} nodes are up."))
     if any(child.state is State.ENDED for child in supervisor.children.values()):
         sys.exit(1)

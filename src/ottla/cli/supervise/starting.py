@@ -50,8 +50,7 @@ def chosen_layout(folder: Path, brokers: int | None, controllers: int | None) ->
 def prepare(
     folder: Path, layout: Layout, first_port: int, metrics_port: int | None, given: Mapping[str, str], host: str
 ) -> Prepared:
-    """Ports that are free, configs that are right, folders that are formatted; and all of it written down."""
-    from ottla.cli.format_dirs import format_folders
+    """Ports that are free, configs that are right; and all of it written down."""
     from ottla.cli.up import warn_unknown
     from ottla.model.config import broker_config
 
@@ -68,8 +67,6 @@ def prepare(
             values["ottla.metrics.listener"] = f"{host}:{metrics_port and metrics_port + number}"
         configs[node.id] = broker_config(values | dict(given), where)
     warn_unknown(configs[layout.nodes[0].id], where)
-    for config in configs.values():
-        format_folders(config, layout.cluster_id, ignore_formatted=True)
     layouts.store(folder, layout)
     return Prepared(layout, configs)
 
@@ -80,6 +77,7 @@ _OWN: Final = {"node.id", "broker.id", "process.roles", "listeners", "controller
 def supervise(folder: Path, prepared: Prepared, pid_file: PidFile, on_started: Callable[[], None]) -> None:
     """Returns when all nodes have stopped. Must be called before anything has started a thread or an event loop."""
     import ottla.broker.run  # noqa: F401  # so that all nodes have it from the start
+    from ottla.cli.format_dirs import format_folders
     from ottla.cli.supervise.screen import Screen
     from ottla.cli.supervise.supervisor import Supervisor
 
@@ -89,7 +87,11 @@ def supervise(folder: Path, prepared: Prepared, pid_file: PidFile, on_started: C
         on_started()
         screen.is_live = True
 
-    Supervisor(folder, prepared.layout, prepared.configs, screen.show, pid_file.close).run(started)
+    def format_if_new(config: BrokerConfig) -> None:
+        """Also of a node whose folder was lost or taken away while the others ran."""
+        format_folders(config, prepared.layout.cluster_id, ignore_formatted=True)
+
+    Supervisor(folder, prepared.layout, prepared.configs, screen.show, pid_file.close, format_if_new).run(started)
 
 
 def _new_cluster_id() -> str:

@@ -12,6 +12,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -53,6 +54,7 @@ class Supervisor:
         configs: Mapping[int, BrokerConfig],
         show: Callable[[Sequence[Child], str | None], None],
         forget: Callable[[], None],
+        prepare: Callable[[BrokerConfig], object],
     ) -> None:
         self.folder = folder
         self.layout = layout
@@ -70,7 +72,10 @@ class Supervisor:
         self._is_told = False
         self._begun = time.monotonic()
         self.children = {
-            place.id: Child(place, configs[place.id], self._log(place), self._forget) for place in layout.nodes
+            place.id: Child(
+                place, configs[place.id], self._log(place), self._forget, partial(prepare, configs[place.id])
+            )
+            for place in layout.nodes
         }
 
     def run(self, on_started: Callable[[], None]) -> None:

@@ -18,6 +18,7 @@ from ottla.metadata.image import MetadataImage
 
 NOT_SHUTTING_DOWN: Final = -1
 _CHECKS_PER_SESSION: Final = 8  # Kafka's; here only the upper limit of the time between two looks
+_LATE_MS: Final = 100.0  # a timer is a little late now and then
 _MORE_AFTER_MS: Final = 10.0  # when a round of elections was too small for all there is to do
 
 
@@ -52,6 +53,7 @@ class SoftState:
         if settings.balance_every_ms is not None:
             self._balance_at = now + settings.balance_every_ms
         self._unclean_at = now + settings.unclean_every_ms
+        self._wakes_at: float | None = None
 
     def index(self, image: MetadataImage) -> PartitionIndex:
         """Of the image that a decision is made on; that is the one followed to, unless someone asks out of turn."""
@@ -122,11 +124,14 @@ class SoftState:
         moments += (pulse.seen_ms + timeout + 1 for pulse in self.brokers.values() if pulse.seen_ms is not None)
         if self._balance_at is not None:
             moments.append(self._balance_at)
-        return max(1.0, min(moments) - now)
+        wait = max(1.0, min(moments) - now)
+        self._wakes_at = now + wait
+        return wait
 
     def due(self) -> list[Request[Any]]:
         """What is to be decided now, in this order. One broker after the other, so that each sees who is left."""
         now = self._now_ms()
+        self._allow_for_own_sleep(now)
         requests: list[Request[Any]] = []
         for broker_id, pulse in self.brokers.items():
             if pulse.seen_ms is not None and self._is_over(pulse, now):
@@ -139,6 +144,15 @@ class SoftState:
             self._unclean_at = now + self._settings.unclean_every_ms
             requests.append(ElectUncleanLeaders())
         return requests
+
+    def _allow_for_own_sleep(self, now: float) -> None:
+        """While this process did not run, it could not hear either: heartbeats may be waiting in its sockets."""
+        late = 0.0 if self._wakes_at is None else now - self._wakes_at
+        self._wakes_at = None
+        if late > _LATE_MS:
+            for pulse in self.brokers.values():
+                if pulse.seen_ms is not None:
+                    pulse.seen_ms = min(now, pulse.seen_ms + late)
 
     def more_to_balance(self) -> None:
         self._balance_at = self._now_ms() + _MORE_AFTER_MS

@@ -45,12 +45,14 @@ class Inspector:
         oracle, high_watermark = self._oracle, partition.high_watermark
         end = partition.log.end_offset
         role = "leads" if partition.is_leader else "follows"
-        if high_watermark > end:
+        if high_watermark > end and not partition.is_being_cut:
             oracle.complain(f"node {member.id} {role} {story.name} with a high watermark of {high_watermark} of {end}")
         if partition.is_leader:
             oracle.leads(story.id, partition.leader_epoch, member.id, member.life, high_watermark)
             if partition.leader_epoch == story.leader_epoch:
                 self._look_at_isr(partition, story)
+        elif not self._is_in_sync(member, partition, story):
+            return  # what it had before it lost its place may be gone elsewhere
         place = member.id, member.life, story.id
         seen, cursor = self._seen.get(place, (0, None))
         if cursor is None:
@@ -61,6 +63,10 @@ class Inspector:
                 values = [record.value for record in batch.records]
                 oracle.commits(story.id, batch.base_offset, values, who)
             self._seen[place] = high_watermark, cursor
+
+    def _is_in_sync(self, member: Member, partition: Partition, story: PartitionStory) -> bool:
+        is_current = partition.leader_epoch == story.leader_epoch
+        return is_current and member.id in story.isr and member.id not in story.ends
 
     def _look_at_isr(self, leader: Partition, story: PartitionStory) -> None:
         """Whoever is in sync has all that is committed."""

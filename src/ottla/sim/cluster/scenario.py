@@ -22,6 +22,7 @@ from ottla.sim.cluster.plan import Plan
 from ottla.sim.cluster.producers import IdempotentProducer, PlainProducer
 from ottla.sim.cluster.topics import create
 from ottla.sim.cluster.verdict import check_logs
+from ottla.sim.host import Process
 from ottla.sim.outcome import AFTER_A_VIOLATION_S, Outcome, watched_log
 from ottla.sim.weather import Weather
 from ottla.sim.workload.client import KnownTopic
@@ -76,8 +77,8 @@ class _Scenario:
         self.members = [Member(world, oracle, plan.node_settings(node)) for node in plan.shape.nodes]
         self._inspector = Inspector(self.members, oracle)
         self._clients: list[ClusterClient] = []
-        self._producing: list[Awaitable[Any]] = []
-        self._consuming: list[Awaitable[Any]] = []
+        self._producing: list[Process[None]] = []
+        self._consuming: list[Process[None]] = []
 
     async def story(self) -> None:
         loop = self._world.loop
@@ -118,7 +119,10 @@ class _Scenario:
             f"{member.id} {'serves' if member.node is not None else 'is up' if member.host.is_up else 'is down'}"
             for member in self.members
         )
-        return f"{nodes}; {partitions}"
+        image = self._oracle.image
+        fenced = [broker.id for broker in image.brokers.values() if broker.fenced] if image is not None else []
+        busy = [process.name for process in (*self._producing, *self._consuming) if not process.done()]
+        return f"{nodes}; fenced {fenced}; not yet done {busy}; {partitions}"
 
     # -- who takes part
 
@@ -129,7 +133,7 @@ class _Scenario:
         self._clients.append(client)
         return client
 
-    def _start(self, client: ClusterClient, main: Callable[[], Awaitable[None]]) -> Awaitable[Any]:
+    def _start(self, client: ClusterClient, main: Callable[[], Awaitable[None]]) -> Process[None]:
         async def process(env: Env) -> None:
             await client.refresh()
             await main()

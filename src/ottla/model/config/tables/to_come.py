@@ -16,11 +16,11 @@ TO_COME: Final[dict[str, tuple[str, ...]]] = {
         "log.cleaner.", "delete.retention.ms", "min.compaction.lag.ms", "min.cleanable.dirty.ratio",
     ),
     "several nodes": (
-        "controller.quorum.append.linger.ms", "controller.socket.timeout.ms", "controlled.shutdown.enable",
-        "metadata.max.idle.interval.ms", "broker.heartbeat.interval.ms",
+        "controller.quorum.append.linger.ms",
+        "metadata.max.idle.interval.ms",
         "replica.", "num.replica.fetchers",
-        "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
-        "log.dir.failure.timeout.ms", "leader.replication.throttled.", "follower.replication.throttled.",
+        "socket.connection.setup.timeout.max.ms",
+        "leader.replication.throttled.", "follower.replication.throttled.",
     ),
     "the controller's log of slow work": ("controller.performance.",),
     "quotas": (

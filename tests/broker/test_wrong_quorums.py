@@ -1,0 +1,134 @@
+"""Nodes that were set up wrongly say what is wrong, and leave everything as it was."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.broker.test_quorum_of_nodes import everybody_knows, register
+
+from ottla.model.errors import OttlaError
+from ottla.model.ids import uuid_text
+from ottla.testing.cluster import Cluster, running_cluster
+
+FAST: dict[str, Any] = {"controller_quorum_fetch_timeout_ms": "600"}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All but what follows from the rest."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".lock" and path.suffix not in (".index", ".timeindex")
+    }
+
+
+def give_up(cluster: Cluster, i: int) -> None:
+    """One that could not start is let go as it is."""
+    cluster.run(cluster.nodes.pop(i).stop())
+
+
+def test_folders_of_another_cluster(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 3, start=False) as cluster:
+        cluster.start(1, 2)
+        register(cluster, 11)
+        right, cluster.cluster_id = cluster.cluster_id, "4L6g3nShT-eMCtK--X86sw"
+
+        with pytest.raises(OttlaError, match=r"folders belong to cluster 4L6g3nShT-eMCtK--X86sw, but 127.0.0.1:\d+"):
+            cluster.start(3)
+
+        give_up(cluster, 3)
+        cluster.cluster_id = right
+        register(cluster, 12)
+        everybody_knows(cluster, 11, 12)
+
+
+def test_one_of_another_cluster_keeps_nobody_else_from_starting(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 3, start=False, **FAST) as cluster:
+        right, cluster.cluster_id = cluster.cluster_id, "4L6g3nShT-eMCtK--X86sw"
+        cluster._format(cluster.config(3))
+        cluster.cluster_id = right
+
+        with pytest.raises(OttlaError, match="belong to cluster"):
+            cluster.start(1, 2, 3)
+
+        give_up(cluster, 3)
+        register(cluster, 11)
+        everybody_knows(cluster, 11)
+
+
+@pytest.mark.parametrize("taken", ["the leader's", "a follower's"])
+def test_an_id_that_another_node_has(tmp_path: Path, taken: str) -> None:
+    with running_cluster(tmp_path, 3, **FAST) as cluster:
+        register(cluster, 11)
+        leader = cluster.active_controller().config.node_id
+        wanted = leader if taken == "the leader's" else next(i for i in cluster.ids if i != leader)
+        with running_cluster(tmp_path / "impostor", 3, start=False, **FAST) as others:
+            others.cluster_id = cluster.cluster_id
+            others.controller_ports = {**cluster.controller_ports, wanted: others.controller_ports[wanted]}
+
+            with pytest.raises(OttlaError, match=rf"another node with node.id {wanted} takes part"):
+                others.start(wanted)
+
+            give_up(others, wanted)
+        register(cluster, 12)
+        everybody_knows(cluster, 11, 12)
+
+
+def test_voters_that_are_not_those_of_before(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 3) as cluster:
+        register(cluster, 11)
+        cluster.stop(3)
+        before = contents(tmp_path / "3")
+        cluster.roles[1] = "broker"
+
+        with pytest.raises(OttlaError, match="belongs to a quorum of the voters 1, 2, 3, but the config says 2, 3"):
+            cluster.start(3)
+
+        assert contents(tmp_path / "3") == before
+        cluster.nodes.pop(3)
+
+
+def test_a_folder_of_another_node(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 3, start=False) as cluster:
+        cluster.start(1, 2)
+        cluster.stop(2)
+        shutil.move(tmp_path / "2", tmp_path / "3")
+        before = contents(tmp_path / "3")
+
+        with pytest.raises(OttlaError, match="belongs to node 2, this is node 3"):
+            cluster.start(3)
+
+        assert contents(tmp_path / "3") == before
+        cluster.nodes.pop(3)
+
+
+def test_a_damaged_vote_is_not_forgotten(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 3, start=False) as cluster:
+        cluster.start(1, 2)
+        cluster.stop(2)
+        state = tmp_path / "2" / "__cluster_metadata-0" / "quorum-state"
+        state.write_bytes(b'{"leaderId":')
+        before = contents(tmp_path / "2")
+
+        with pytest.raises(OttlaError, match="quorum-state is damaged"):
+            cluster.start(2)
+
+        assert contents(tmp_path / "2") == before
+        cluster.nodes.pop(2)
+
+
+def test_a_replaced_disk_joins_again(tmp_path: Path) -> None:
+    """The same id from another directory, after the first is gone: no impostor, but a node with a new disk."""
+    with running_cluster(tmp_path, 3, **FAST) as cluster:
+        register(cluster, 11)
+        follower = next(i for i in cluster.ids if cluster.nodes[i] is not cluster.active_controller())
+        cluster.stop(follower)
+        shutil.rmtree(tmp_path / str(follower))
+
+        cluster.start(follower)
+
+        everybody_knows(cluster, 11)
+        assert uuid_text(cluster.nodes[follower].raft.quorum.replica.me.directory_id)

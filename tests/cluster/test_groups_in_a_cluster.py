@@ -1,0 +1,120 @@
+"""Groups of both protocols while the node of their coordinator is killed, stopped, restarted: no commit is lost."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from tests.broker.apis.asking import FIND_COORDINATOR, ask
+from tests.cluster.clients import QUIET, a_name, create_topic, isr_is_full, produce
+from tests.waiting import PATIENCE_S, until
+
+from ottla.testing.process_cluster import ProcessCluster
+
+OFFSETS = "__consumer_offsets"
+
+
+def settings(cluster: ProcessCluster, group: str, protocol: str) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "bootstrap.servers": cluster.bootstrap, "group.id": group, "group.protocol": protocol,
+        "auto.offset.reset": "earliest", "enable.auto.commit": False, **QUIET,
+    }  # fmt: skip
+    if protocol == "classic":
+        given |= {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 500}
+    return given
+
+
+def coordinator(cluster: ProcessCluster, group: str) -> int:
+    """As a node that runs says; 0 while none knows."""
+    for node in cluster.ids:
+        if cluster.is_running(node):
+            answer = ask(cluster.address(node), FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group])
+            return max(int(answer.coordinators[0].node_id), 0)
+    return 0
+
+
+class Member:
+    """Reads, and commits after every record."""
+
+    def __init__(self, cluster: ProcessCluster, topic: str, group: str, protocol: str) -> None:
+        self.seen: Counter[bytes] = Counter()
+        self.committed = 0
+        self._consumer = Consumer(settings(cluster, group, protocol))
+        self._consumer.subscribe([topic])
+
+    def read(self, count: int) -> None:
+        """Until so many were read and committed in all."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.committed < count:
+            assert time.monotonic() < deadline, (self.committed, count)
+            message = self._consumer.poll(0.2)
+            if message is None or message.error() is not None:
+                continue
+            self.seen[message.value() or b""] += 1
+            self._commit(deadline)
+            self.committed += 1
+
+    def _commit(self, deadline: float) -> None:
+        while time.monotonic() < deadline:
+            with suppress(KafkaException):  # there is no coordinator at this moment
+                self._consumer.commit(asynchronous=False)
+                return
+        raise AssertionError("it could not be committed")
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def committed(cluster: ProcessCluster, topic: str, group: str, partitions: int) -> int:
+    consumer = Consumer(settings(cluster, group, "classic"))
+    try:
+        found = consumer.committed([TopicPartition(topic, number) for number in range(partitions)], timeout=30)
+        return sum(max(place.offset, 0) for place in found)
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("fate", ["killed", "stopped"])
+def test_a_group_goes_on_where_it_was_when_its_coordinator_moves(
+    whole: ProcessCluster, protocol: str, fate: str
+) -> None:
+    topic, group = create_topic(whole), a_name("group")
+    produce(whole.bootstrap, topic, [b"%d" % number for number in range(60)])
+    member = Member(whole, topic, group, protocol)
+    member.read(20)
+    until(lambda: isr_is_full(whole, OFFSETS))
+    before = coordinator(whole, group)
+    (whole.kill if fate == "killed" else whole.stop)(before)
+    member.read(40)
+    until(lambda: coordinator(whole, group) not in (0, before))
+    whole.start(before)
+    member.read(60)
+    member.close()
+    assert member.seen == Counter(b"%d" % number for number in range(60)), "each once: no commit was forgotten"
+    assert committed(whole, topic, group, 3) == 60
+
+
+def test_commits_outlive_every_node_in_turn(whole: ProcessCluster) -> None:
+    topic, group = create_topic(whole), a_name("group")
+    produce(whole.bootstrap, topic, [b"%d" % number for number in range(10)])
+    member = Member(whole, topic, group, "classic")
+    member.read(10)
+    member.close()
+    for node in whole.ids:
+        until(lambda: isr_is_full(whole, OFFSETS))
+        whole.kill(node)
+        until(lambda: coordinator(whole, group))
+        assert committed(whole, topic, group, 3) == 10
+        whole.start(node)
+
+
+def test_the_internal_topic_is_on_all_three_nodes(whole: ProcessCluster) -> None:
+    group = a_name("group")
+    until(lambda: coordinator(whole, group))
+    found = Consumer(settings(whole, group, "classic")).list_topics(OFFSETS, timeout=30).topics[OFFSETS]
+    assert {len(partition.replicas) for partition in found.partitions.values()} == {3}
