@@ -69,6 +69,10 @@ class TxnCoordinator:
             raise KafkaError(ErrorCode.coordinator_not_available, "the transaction coordinator does not run")
         return group_hash(transactional_id) % self._partitions
 
+    def number_of(self, transactional_id: str) -> int:
+        """The same; -1 while it is not known."""
+        return group_hash(transactional_id) % self._partitions if self._partitions else -1
+
     def submit(self, transactional_id: str, operation: Callable[[TxnMachine], Outcome[R]]) -> asyncio.Future[R]:
         """What the operation replied, or the KafkaError that kept it from doing so; nothing is raised here."""
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -76,7 +77,7 @@ def test_our_coordinator_goes_on_with_what_it_left(tmp_path: Path) -> None:
     with running_node(ours, transaction_state_log_num_partitions=3) as node:
         txns = node.node.txns
         until(lambda: node.on_loop(lambda: len([s for s in txns.runtime.active if s.state.name == "ACTIVE"])) == 3)
-        found = {
+        found: dict[str, Any] = {
             name: node.on_loop(lambda name=name: txns.read(name, lambda machine: machine.describe(name)))  # type: ignore[misc]
             for name in ("kept", "dropped", "open")
         }

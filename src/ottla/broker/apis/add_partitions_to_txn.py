@@ -8,10 +8,12 @@ transactions' second version, or it is only verified that it is there (KIP-890).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.group_requests import answer_of
 from ottla.broker.txn_requests import ask, fenced
 from ottla.coordinator.txn.transaction import EPOCH_BUMPS_FROM, ProducerEpoch
 from ottla.model.errors import ErrorCode
@@ -31,10 +33,30 @@ class _Transaction(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
-async def handle(context: Context, request: Any) -> Any:
-    if context.version < _OF_BROKERS:
-        codes = await _add(context, _of_client(request))
+def handle(context: Context, request: Any) -> Any | Waiting | Coroutine[Any, Any, Any]:
+    return _of_brokers(context, request) if context.version >= _OF_BROKERS else _add_for_client(context, request)
+
+
+def _add_for_client(context: Context, request: Any) -> Any | Waiting:
+    transaction = _of_client(request)
+    name, producer, _, partitions = transaction
+
+    def tell(codes: _Codes) -> Any:
         return context.respond(throttle_time=timedelta(0), results_by_topic_v3_and_below=_topics(codes))
+
+    refused = _refusal(context, transaction)
+    if refused:
+        return tell(refused)
+    told = context.node.txns.submit(name, lambda txns: txns.add_partitions(name, producer, partitions, 0))
+    return Waiting(
+        told,
+        lambda told: tell(
+            dict.fromkeys(partitions, fenced(answer_of(told, lambda code: code), context.version, _FENCED_FROM))
+        ),
+    )
+
+
+async def _of_brokers(context: Context, request: Any) -> Any:
     if not context.allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return _respond(context, ErrorCode.cluster_authorization_failed, [])
     transactions = [
@@ -72,14 +94,9 @@ def _transaction(name: str, producer_id: int, epoch: int, topics: Any, *, verify
 
 async def _add(context: Context, transaction: _Transaction) -> _Codes:
     name, producer, verify_only, partitions = transaction
-    is_client = context.version < _OF_BROKERS
-    if is_client and not context.allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
-        return dict.fromkeys(partitions, ErrorCode.transactional_id_authorization_failed)
-    refused = _refused(context, partitions, is_client)
-    if refused:  # all or nothing
-        return refused | {key: ErrorCode.operation_not_attempted for key in partitions if key not in refused}
-    if not name:
-        return dict.fromkeys(partitions, ErrorCode.invalid_request)
+    refused = _refusal(context, transaction)
+    if refused:
+        return refused
     if verify_only:
         return await ask(
             context,
@@ -87,11 +104,22 @@ async def _add(context: Context, transaction: _Transaction) -> _Codes:
             lambda txns: txns.verify(name, producer, partitions),
             lambda code: dict.fromkeys(partitions, code),
         )
-    version = 0 if is_client else EPOCH_BUMPS_FROM
     code = await ask(
-        context, name, lambda txns: txns.add_partitions(name, producer, partitions, version), lambda code: code
+        context, name, lambda txns: txns.add_partitions(name, producer, partitions, EPOCH_BUMPS_FROM), lambda code: code
     )
-    return dict.fromkeys(partitions, fenced(code, context.version, _FENCED_FROM))
+    return dict.fromkeys(partitions, code)
+
+
+def _refusal(context: Context, transaction: _Transaction) -> _Codes:
+    """What is to be said before the coordinator is asked; nothing if it is to be asked."""
+    name, _, _, partitions = transaction
+    is_client = context.version < _OF_BROKERS
+    if is_client and not context.allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
+        return dict.fromkeys(partitions, ErrorCode.transactional_id_authorization_failed)
+    refused = _refused(context, partitions, is_client)
+    if refused:  # all or nothing
+        return refused | {key: ErrorCode.operation_not_attempted for key in partitions if key not in refused}
+    return {} if name else dict.fromkeys(partitions, ErrorCode.invalid_request)
 
 
 def _refused(context: Context, partitions: tuple[TopicPartition, ...], is_client: bool) -> _Codes:

@@ -8,12 +8,15 @@ The answer comes when the outcome is decided for good, in the coordinator's log;
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.group_requests import answer_of
 from ottla.broker.txn_requests import ask_for_producer, fenced
-from ottla.coordinator.txn.machine import Ended
+from ottla.coordinator.machine import Outcome
+from ottla.coordinator.txn.machine import Ended, TxnMachine
 from ottla.coordinator.txn.transaction import EPOCH_BUMPS_FROM, ProducerEpoch
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Resource
@@ -22,25 +25,34 @@ _FENCED_FROM: Final = 2
 _NEXT_EPOCH: Final = 5
 
 
-async def handle(context: Context, request: Any) -> Any:
-    ended = await _end(context, request)
+def handle(context: Context, request: Any) -> Any | Waiting | Coroutine[Any, Any, Any]:
+    name, is_commit = request.transactional_id, request.committed
+    if not context.allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
+        return _respond(context, Ended(ErrorCode.transactional_id_authorization_failed))
+    if not name:
+        return _respond(context, Ended(ErrorCode.invalid_request))
+    producer = ProducerEpoch(request.producer_id, request.producer_epoch)
+    version = EPOCH_BUMPS_FROM if context.version >= _NEXT_EPOCH else 0
+
+    def end(txns: TxnMachine) -> Outcome[Ended]:
+        return txns.end(name, producer, is_commit, version)
+
+    if context.node.producer_ids.is_empty:  # one may be needed, and be waited for
+        return _end_with_ids(context, name, end)
+    return Waiting(context.node.txns.submit(name, end), lambda told: _respond(context, answer_of(told, Ended)))
+
+
+async def _end_with_ids(context: Context, name: str, end: Callable[[TxnMachine], Outcome[Ended]]) -> Any:
+    return _respond(context, await ask_for_producer(context, name, end))
+
+
+def _respond(context: Context, ended: Ended) -> Any:
     return context.respond(
         throttle_time=timedelta(0),
         error_code=fenced(ended.code, context.version, _FENCED_FROM),
         producer_id=ended.producer.producer_id,
         producer_epoch=ended.producer.epoch,
     )
-
-
-async def _end(context: Context, request: Any) -> Ended:
-    name, is_commit = request.transactional_id, request.committed
-    if not context.allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
-        return Ended(ErrorCode.transactional_id_authorization_failed)
-    if not name:
-        return Ended(ErrorCode.invalid_request)
-    producer = ProducerEpoch(request.producer_id, request.producer_epoch)
-    version = EPOCH_BUMPS_FROM if context.version >= _NEXT_EPOCH else 0
-    return await ask_for_producer(context, name, lambda txns: txns.end(name, producer, is_commit, version))
 
 
 API: Final = Api(26, "EndTxn", oldest=0, newest=5, handle=handle)
