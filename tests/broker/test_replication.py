@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -190,6 +191,19 @@ def test_what_only_a_dead_leader_had_is_cut_off_when_it_comes_back(three: Cluste
     first, *others = story.logs()
     assert others == [first, first]
     assert story.read(2) == [b"common", b"kept"]
+
+
+def test_a_node_with_an_empty_disk_gets_everything_from_the_leader(three: Cluster) -> None:
+    story = Story(three)
+    story.write(*(b"%d" % i for i in range(50)))
+    number = story.followers()[0].config.node_id
+    three.stop(number)
+    shutil.rmtree(three.folder / str(number))
+
+    three.start(number)
+
+    three.until(lambda: story.replicas()[number].log.end_offset == 50)
+    three.until(lambda: all(len(partition.leadership.isr) == 3 for partition in story.replicas().values()))
 
 
 def test_a_follower_whose_start_the_leader_has_passed_starts_anew(three: Cluster) -> None:

@@ -23,6 +23,7 @@ from ottla.metadata.image import (
     DIRECTORY_LOST,
     DIRECTORY_UNASSIGNED,
     EMPTY_IMAGE,
+    NO_LEADER,
     MetadataImage,
     PartitionImage,
     ResourceType,
@@ -214,7 +215,7 @@ class Replicas:
             return
         partition = self.by_id.get(PartitionKey(topic_id, number))
         if partition is None:
-            log = self._open(key, topic_id, image.directory_of(self._node_id), is_new)
+            log = self._open(key, topic_id, image, is_new)
             if log is None:
                 return
             partition = self._add(key, topic_id, log)
@@ -235,14 +236,16 @@ class Replicas:
         if self.replication is not None:
             self.replication.placed(partition)
 
-    def _open(self, key: TopicPartition, topic_id: UUID, directory: UUID, is_new: bool) -> PartitionLog | None:
+    def _open(self, key: TopicPartition, topic_id: UUID, image: PartitionImage, is_new: bool) -> PartitionLog | None:
         """The log of a partition, a new one if need be; None if it lies in a log dir that is offline, or not ours."""
-        logs = self._logs
+        logs, directory = self._logs, image.directory_of(self._node_id)
         if logs.get(key) is None and not is_new:  # a new one would hide what comes back with the dir
             if logs.offline and directory == DIRECTORY_UNASSIGNED:  # we died before we could tell where it is
                 self._assign(topic_id, key.partition, DIRECTORY_LOST)
                 return None
-            if directory != DIRECTORY_UNASSIGNED and all(log_dir.id != directory for log_dir in logs.dirs):
+            is_elsewhere = directory != DIRECTORY_UNASSIGNED and all(log_dir.id != directory for log_dir in logs.dirs)
+            can_be_filled = image.leader not in (NO_LEADER, self._node_id) and not logs.offline
+            if is_elsewhere and not can_be_filled:  # a replaced disk gets everything from the leader
                 self._missing.append(key)
                 return None
         log_dir = logs.dir_of(key)
