@@ -112,8 +112,16 @@ class Oracle(Journal):
                 story.end = max(story.end, number + 1)
 
     def acknowledges(
-        self, partition: PartitionId, offset: int, values: Sequence[bytes], who: str, acks: int, since: float
+        self,
+        partition: PartitionId,
+        offset: int,
+        values: Sequence[bytes],
+        who: str,
+        acks: int,
+        since: float,
+        leader_epoch: int = -1,
     ) -> None:
+        """`leader_epoch` is what the producer believed in when it sent: the leader was in no earlier one."""
         self.acknowledged += len(values)
         self.counts["records acknowledged"] += len(values)
         if acks == -1:
@@ -121,7 +129,7 @@ class Oracle(Journal):
         else:
             story = self.partitions[partition]
             for number, value in enumerate(values, offset):
-                story.appended[number] = value, story.leader_epoch
+                story.appended[number] = value, leader_epoch
         self.moment()
 
     def lost_power(self, node: int, ends: dict[PartitionId, int]) -> None:

@@ -26,6 +26,7 @@ _FORGOTTEN: Final = (ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_p
 async def send(client: ClusterClient, leader: int, acks: int, batches: Sequence[Batch]) -> list[ErrorCode | None]:
     """One request, and what comes of it: for each batch an error code, None where there was no answer."""
     oracle, since = client.oracle, client.oracle.now()
+    epochs = [client.leaders.get(batch.partition, Leader()).epoch for batch in batches]
     for batch in batches:
         oracle.sends(batch.partition, batch.values, batch.identity)
         batch.attempts += 1
@@ -36,11 +37,11 @@ async def send(client: ClusterClient, leader: int, acks: int, batches: Sequence[
         return [None] * len(batches)
     rows = {(topic.name, row.index): row for topic in answer.responses for row in topic.partition_responses}
     codes: list[ErrorCode | None] = []
-    for batch in batches:
+    for batch, epoch in zip(batches, epochs, strict=True):
         row = rows[batch.topic, batch.partition.partition]
         codes.append(row.error_code)
         if row.error_code is ErrorCode.none:
-            oracle.acknowledges(batch.partition, row.base_offset, batch.values, client.name, acks, since)
+            oracle.acknowledges(batch.partition, row.base_offset, batch.values, client.name, acks, since, epoch)
         else:
             oracle.counts[f"produce: {row.error_code.name}"] += 1
     return codes
