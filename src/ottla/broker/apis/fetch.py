@@ -408,7 +408,8 @@ class _Fetch:
         session_id = session.id if session is not None and session.wanted else 0
         if header.version >= LEADERS and any([row.fetched.code in _ELSEWHERE for row in rows]):
             leaders = self._leaders(rows)
-            endpoints = endpoints_of(self._context, leaders.values())
+            # a follower knows from the metadata where the others are
+            endpoints = endpoints_of(self._context, leaders.values() if self._replica_id < 0 else ())
             return write_answer(header.version, header.correlation_id, _NONE, session_id, rows, leaders, endpoints)
         return write_answer(header.version, header.correlation_id, _NONE, session_id, rows)
 

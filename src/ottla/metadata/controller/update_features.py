@@ -96,6 +96,8 @@ def _who_cannot(update: FeatureUpdate, image: MetadataImage, settings: Controlle
         for controller in image.controllers.values()
         if controller.id != settings.node_id
     )
+    if update.name not in SUPPORTED:
+        return f"{supported[0][0]} does not support this feature."
     for who, features in supported:
         low, high = features.get(update.name, _UNKNOWN)
         if not low <= update.level <= high:
