@@ -42,7 +42,7 @@ class Member:
         given = {
             "bootstrap.servers": group.node.address, "group.id": group.id, "client.id": name,
             "group.protocol": group.protocol, "auto.offset.reset": "earliest", "auto.commit.interval.ms": "200",
-            "max.poll.interval.ms": str(int(POLL_S * 1000)), **settings,
+            "max.poll.interval.ms": str(max(int(POLL_S * 1000), group.session_ms)), **settings,
         }  # fmt: skip
         if group.protocol == "classic":
             given |= {"session.timeout.ms": str(group.session_ms), "heartbeat.interval.ms": "200"}
