@@ -14,6 +14,7 @@ from itertools import count
 from random import Random
 from typing import Any, Final
 
+from tests.broker.apis.altering import GROUP, set_config
 from tests.cli.command import run_ottla
 from tests.interop.conftest import create_topic
 from tests.waiting import until
@@ -41,10 +42,10 @@ class Member:
         given = {
             "bootstrap.servers": group.node.address, "group.id": group.id, "client.id": name,
             "group.protocol": group.protocol, "auto.offset.reset": "earliest", "auto.commit.interval.ms": "200",
-            "max.poll.interval.ms": str(int(POLL_S * 1000)), **settings,
+            "max.poll.interval.ms": str(max(int(POLL_S * 1000), group.session_ms)), **settings,
         }  # fmt: skip
         if group.protocol == "classic":
-            given |= {"session.timeout.ms": str(int(SESSION_S * 1000)), "heartbeat.interval.ms": "200"}
+            given |= {"session.timeout.ms": str(group.session_ms), "heartbeat.interval.ms": "200"}
         if instance is not None:
             given["group.instance.id"] = instance
         command = [sys.executable, "-m", "tests.why.member", group.topic, str(POLL_S + 1.5)]
@@ -80,6 +81,7 @@ class Group:
         self.id = f"group-{protocol}-{next(_numbers)}"
         self.topic = create_topic(node.address, f"topic-of-{self.id}", 6)
         self.members: list[Member] = []
+        self.session_ms = int(SESSION_S * 1000)
         self._ends = threading.Event()
         self._producing = threading.Thread(target=self._produce, daemon=True)
         self._producing.start()
@@ -93,6 +95,11 @@ class Group:
                 producer.produce(self.topic, b"x", partition=partition)
             producer.flush(1)
             time.sleep(0.1)
+
+    def misses_nobody(self) -> None:
+        """However slow the machine is: where no session is to end."""
+        self.session_ms = 45_000
+        set_config(self.node.address, GROUP, self.id, consumer_session_timeout_ms=str(self.session_ms))
 
     def end(self) -> None:
         self._ends.set()

@@ -17,6 +17,7 @@ Story = Callable[[Group], tuple[str, list[Member]]]
 
 
 def closed(group: Group) -> tuple[str, list[Member]]:
+    group.misses_nobody()
     members = group.start("one", "two", "three")
     group.settle(3)
     group.wait(0, 2)
@@ -74,6 +75,7 @@ def kept_busy(group: Group) -> tuple[str, list[Member]]:
 
 
 def static_members_restarted(group: Group) -> tuple[str, list[Member]]:
+    group.misses_nobody()
     members = group.start("one", "two", instance=True)
     group.settle(2)
     group.wait(0, 1)
@@ -91,6 +93,7 @@ def static_member_away_for_too_long(group: Group) -> tuple[str, list[Member]]:
 
 
 def deployed_one_after_the_other(group: Group) -> tuple[str, list[Member]]:
+    group.misses_nobody()
     members = group.start("one", "two")
     group.settle(2)
     again = []
@@ -104,6 +107,7 @@ def deployed_one_after_the_other(group: Group) -> tuple[str, list[Member]]:
 
 
 def made_larger(group: Group) -> tuple[str, list[Member]]:
+    group.misses_nobody()
     group.start("one", "two")
     group.settle(2)
     group.wait(5.5, 6.5)  # who comes at once belongs to the beginning
@@ -111,6 +115,7 @@ def made_larger(group: Group) -> tuple[str, list[Member]]:
 
 
 def made_smaller(group: Group) -> tuple[str, list[Member]]:
+    group.misses_nobody()
     members = group.start("one", "two", "three", "four")
     group.settle(4)
     for member in members[:2]:

@@ -137,6 +137,7 @@ def dump_log_segments(
 
 PORTS = range(20000, 32000)
 """Where free ports are looked for; tests that run side by side have different ones."""
+_not_given_yet: list[int] = []
 
 
 def free_port() -> int:
@@ -146,7 +147,9 @@ def free_port() -> int:
     port taken.
     """
     while True:
-        port = random.choice(PORTS)
+        if not _not_given_yet:  # none is given twice before all were: those who asked need not have taken theirs yet
+            _not_given_yet.extend(random.sample(PORTS, len(PORTS)))
+        port = _not_given_yet.pop()
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
