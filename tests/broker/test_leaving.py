@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.broker.apis.asking import CREATE_TOPICS, ask
@@ -11,15 +12,14 @@ from tests.broker.apis.asking import CREATE_TOPICS, ask
 from ottla.broker.node_state import NodeState
 from ottla.testing.cluster import running_cluster
 
+SHORT_SESSION: dict[str, Any] = {"broker_session_timeout_ms": 3000, "broker_heartbeat_interval_ms": 200}
 ROLES = {1: "broker,controller", 2: "broker,controller", 3: "broker,controller"}
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])
 def test_leaders_are_handed_over_if_that_is_wanted(tmp_path: Path, is_enabled: bool) -> None:
     enabled = str(is_enabled).lower()
-    with running_cluster(
-        tmp_path, 3, ROLES, controlled_shutdown_enable=enabled, broker_session_timeout_ms=1000
-    ) as cluster:
+    with running_cluster(tmp_path, 3, ROLES, controlled_shutdown_enable=enabled, **SHORT_SESSION) as cluster:
         goes = next(node for node in cluster.nodes.values() if not node.local_controller.is_active)
         stays = next(node for node in cluster.nodes.values() if node is not goes)
         own, others = goes.config.node_id, [i for i in cluster.ids if i != goes.config.node_id]

@@ -44,7 +44,7 @@ class Three(NamedTuple):
 @pytest.fixture(scope="module")
 def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafkaCluster]:
     folder = tmp_path_factory.mktemp("kafka-cluster")
-    with running_cluster(folder, 3, broker_session_timeout_ms=3000) as cluster:
+    with running_cluster(folder, 3, broker_session_timeout_ms=5000, broker_heartbeat_interval_ms=500) as cluster:
         yield cluster
 
 

@@ -30,7 +30,8 @@ def test_what_is_written_is_counted_and_is_there(ottla: Run, topic: str) -> None
     found = figures(ottla, "produce", topic, "-n", "5250", "-s", "50", "-z", "lz4", "-p", "0")
     assert (found["records"], found["bytes"], found["failed"]) == (5250, 262_500, 0)
     assert 50 <= found["looked_at"] <= 60 and found["latency_ms"]["min"] <= found["latency_ms"]["p99"]
-    assert found["records_per_second"] == pytest.approx(5250 / found["seconds"], rel=0.05)
+    # a few milliseconds, told to one
+    assert 5250 / (found["seconds"] + 0.001) < found["records_per_second"] < 5250 / max(found["seconds"] - 0.001, 1e-9)
 
     read = figures(ottla, "consume", topic)
     assert (read["records"], read["bytes"]) == (5250, 262_500)

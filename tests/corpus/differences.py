@@ -109,7 +109,6 @@ WHOLE: Final = (
     Whole("a batch with the LogAppendTime bit set by the client", _claims_append_time),
     Whole("bytes after the batch in a Produce request", _has_bytes_after_the_batch),
     Whole("Requests that Kafka never answers", lambda one: one.kafka == "waits"),
-    Whole("`kraft.version` | 0", lambda one: one.key == UPDATE_FEATURES and b"kraft.version" in one.body),
     Whole("A text that is too long for an error message", _is_too_long_for_kafka),
 )
 PARTS: Final = (
@@ -119,7 +118,6 @@ PARTS: Final = (
         {API_VERSIONS},
         _without("supported_features", "finalized_features"),
     ),
-    Part("The current leader is not told with an error", {PRODUCE, FETCH}, _without("current_leader")),
     Part("DescribeConfigs answers a resource that is named twice once", {DESCRIBE_CONFIGS}, _once),
     Part("Error messages are our own words", _OFFERED, _without("error_message", "batch_index_error_message")),
     Part("A single node needs no controller listener", {DESCRIBE_QUORUM}, _without("listeners")),
