@@ -96,7 +96,8 @@ class Bench:
 
     def _note(self, name: str, side: str, number: int, figures: Figures) -> None:
         """Round 0 warms both sides up and is not kept."""
-        shown = ", ".join(f"{key} {report.number(value)}" for key, value in figures.items())
+        numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
+        shown = ", ".join(f"{key} {report.number(value)}" for key, value in numbers.items())
         print(f"{time.monotonic() - self._began:6.0f} s  {name} {number}/{self._rounds}  {side}: {shown}", flush=True)
         if number:
             self.rows.append({"load": name, "side": side, "round": number, **figures})
