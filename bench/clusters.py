@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.nodes import KafkaNode, Node, OttlaNode
@@ -61,8 +62,14 @@ class Cluster(Node):
             time.sleep(0.05)
 
     def stop(self) -> None:
-        for member in self.members.values():
-            member.stop()
+        """All at once; Kafka's last node finds no controller to say goodbye to, and is ended."""
+        with ThreadPoolExecutor() as pool:
+            stopping = [(member, pool.submit(member.stop)) for member in self.members.values()]
+        for member, stopped in stopping:
+            if isinstance(stopped.exception(), TimeoutError):
+                member.kill()
+            else:
+                stopped.result()
 
     def kill(self) -> None:
         for member in self.members.values():
