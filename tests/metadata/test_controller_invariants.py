@@ -26,7 +26,6 @@ from ottla.metadata.controller.requests import (
     NewTopic,
     PartitionsOf,
     Reassignment,
-    TakeDirectoriesOffline,
     UnregisterBroker,
 )
 from ottla.metadata.image import NO_LEADER, ConfigResource, PartitionImage
@@ -77,7 +76,10 @@ class World:
 
     def loses_its_disk(self, broker_id: int) -> None:
         if (broker := self.active.image.brokers.get(broker_id)) is not None:
-            self.active.submit(TakeDirectoriesOffline(broker_id, broker.epoch, broker.directories[:1]))
+            failed, offset = broker.directories[:1], self.active.image.offset
+            self.active.submit(
+                BrokerHeartbeat(broker_id, broker.epoch, offset, want_fence=broker.fenced, offline_directories=failed)
+            )
 
     def unregister(self, broker_id: int) -> None:
         self.active.submit(UnregisterBroker(broker_id))

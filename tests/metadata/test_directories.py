@@ -11,12 +11,11 @@ from tests.metadata import given
 
 from ottla.metadata.controller.requests import (
     AssignReplicasToDirs,
-    CordonDirectories,
+    BrokerHeartbeat,
     CreateTopics,
     NewTopic,
     ReplicaDirectory,
     Request,
-    TakeDirectoriesOffline,
     UnfenceBroker,
 )
 from ottla.metadata.controller.result import Refused
@@ -49,8 +48,13 @@ def assignment(image: MetadataImage, directories: dict[int, UUID], broker_id: in
     return AssignReplicasToDirs(broker_id, image.brokers[broker_id].epoch, rows)
 
 
-def offline(image: MetadataImage, *directories: UUID, broker_id: int = 1) -> TakeDirectoriesOffline:
-    return TakeDirectoriesOffline(broker_id, image.brokers[broker_id].epoch, directories)
+def offline(image: MetadataImage, *directories: UUID, broker_id: int = 1) -> BrokerHeartbeat:
+    epoch = image.brokers[broker_id].epoch
+    return BrokerHeartbeat(broker_id, epoch, image.offset, offline_directories=directories)
+
+
+def cordon(image: MetadataImage, *directories: UUID) -> BrokerHeartbeat:
+    return BrokerHeartbeat(1, image.brokers[1].epoch, image.offset, cordoned_directories=directories)
 
 
 def leaders(image: MetadataImage) -> list[int]:
@@ -86,7 +90,7 @@ def test_errors_of_single_assignments() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("request_type", [AssignReplicasToDirs, TakeDirectoriesOffline])
+@pytest.mark.parametrize("request_type", [AssignReplicasToDirs, BrokerHeartbeat])
 def test_an_earlier_life_of_the_broker_is_not_believed(request_type: type[Request[Any]]) -> None:
     image = cluster()
     refused = given.handle(request_type(1, image.brokers[1].epoch - 1, ()), image, given.settings())  # type: ignore[call-arg]
@@ -159,20 +163,20 @@ def test_what_counts_as_online(directory: UUID, online: bool) -> None:
 
 def test_directories_are_cordoned_and_let_go() -> None:
     image = cluster()
-    epoch = image.brokers[1].epoch
 
-    some = given.decided(CordonDirectories(1, epoch, (FAST,)), image)
+    some = given.decided(cordon(image, FAST), image)
     assert some.brokers[1].cordoned_directories == (FAST,)
-    again = given.accepted(given.handle(CordonDirectories(1, epoch, (FAST,)), some, given.settings()))
+    again = given.accepted(given.handle(cordon(some, FAST), some, given.settings()))
     assert again.records == ()
-    none = given.decided(CordonDirectories(1, epoch, ()), some)
+    none = given.decided(cordon(some), some)
     assert none.brokers[1].cordoned_directories == ()
 
 
 def test_a_broker_of_before_cannot_cordon() -> None:
     image = cluster()
 
-    outcome = given.handle(CordonDirectories(1, image.brokers[1].epoch - 1, (FAST,)), image, given.settings())
+    stale = replace(cordon(image, FAST), broker_epoch=image.brokers[1].epoch - 1)
+    outcome = given.handle(stale, image, given.settings())
 
     assert isinstance(outcome, Refused)
     assert outcome.error.code is ErrorCode.stale_broker_epoch
@@ -180,7 +184,7 @@ def test_a_broker_of_before_cannot_cordon() -> None:
 
 def test_with_all_directories_cordoned_nothing_is_placed() -> None:
     image = cluster()
-    image = given.decided(CordonDirectories(1, image.brokers[1].epoch, (FAST, LARGE)), image)
+    image = given.decided(cordon(image, FAST, LARGE), image)
 
     (reply,) = given.accepted(given.handle(CreateTopics((NewTopic("u", 1, 1),)), image, given.settings())).reply
 

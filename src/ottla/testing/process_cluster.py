@@ -51,10 +51,6 @@ class ProcessCluster:
         """All nodes, also those that are away: a client finds one that is there."""
         return ",".join(self.address(i) for i in self.ids)
 
-    @property
-    def bootstrap_controllers(self) -> str:
-        return ",".join(f"{_HOST}:{port}" for port in self.controller_ports.values())
-
     def address(self, i: int) -> str:
         return f"{_HOST}:{self.ports[i]}"
 

@@ -52,8 +52,6 @@ _DECISIONS: Final[dict[type[Request[Any]], Decision]] = {
     requests.FenceBroker: brokers.fence_broker,
     requests.BeginControlledShutdown: brokers.begin_controlled_shutdown,
     requests.AssignReplicasToDirs: directories.assign_replicas,
-    requests.TakeDirectoriesOffline: directories.take_offline,
-    requests.CordonDirectories: lambda request, image, _, __: directories.cordon(request, image),
     requests.RegisterController: lambda request, _, __, ___: brokers.register_controller(request),
     requests.AllocateProducerIds: lambda request, image, _, __: producer_ids.allocate_producer_ids(request, image),
     requests.IncrementalAlterConfigs: lambda request, image, settings, _: configs.incremental_alter_configs(

@@ -10,12 +10,7 @@ from uuid import UUID
 from ottla.metadata.controller.brokers import check_epoch
 from ottla.metadata.controller.partition_change import DIRECTORIES
 from ottla.metadata.controller.partition_changes import NOBODY, PartitionChanges
-from ottla.metadata.controller.requests import (
-    AssignReplicasToDirs,
-    CordonDirectories,
-    ReplicaDirectory,
-    TakeDirectoriesOffline,
-)
+from ottla.metadata.controller.requests import AssignReplicasToDirs, ReplicaDirectory
 from ottla.metadata.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.controller.soft_state import SoftState
@@ -86,16 +81,6 @@ def _placed(partition: PartitionImage, broker_id: int, directory: UUID) -> Parti
     )
 
 
-def take_offline(
-    request: TakeDirectoriesOffline, image: MetadataImage, settings: ControllerSettings, soft: SoftState
-) -> ControllerResult[None] | Refused:
-    broker = check_epoch(image, request.broker_id, request.broker_epoch)
-    if isinstance(broker, Refused):
-        return broker
-    records = offline(broker, request.directories, image, settings, soft)
-    return ControllerResult(None, tuple(records), is_whole=False)
-
-
 def offline(
     broker: BrokerImage,
     failed: Collection[UUID],
@@ -111,13 +96,6 @@ def offline(
     changes = PartitionChanges(image, settings, soft).without_directories(broker.id, gone)
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left)
     return [*changes, change]
-
-
-def cordon(request: CordonDirectories, image: MetadataImage) -> ControllerResult[None] | Refused:
-    broker = check_epoch(image, request.broker_id, request.broker_epoch)
-    if isinstance(broker, Refused):
-        return broker
-    return ControllerResult(None, tuple(cordoned(broker, request.directories, image)))
 
 
 def cordoned(broker: BrokerImage, directories: tuple[UUID, ...], image: MetadataImage) -> list[MetadataRecord]:

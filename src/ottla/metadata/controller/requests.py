@@ -266,24 +266,6 @@ class AssignReplicasToDirs(Request[tuple[tuple[ReplicaDirectory, ApiError], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TakeDirectoriesOffline(Request[None]):
-    """Directories of a live broker have failed; they come back when it registers with them again."""
-
-    broker_id: int
-    broker_epoch: int
-    directories: tuple[UUID, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CordonDirectories(Request[None]):
-    """These directories of a live broker, and no others, get no new partitions (KIP-1066)."""
-
-    broker_id: int
-    broker_epoch: int
-    directories: tuple[UUID, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class RegisterController(Request[None]):
     controller_id: int
     incarnation_id: UUID
