@@ -107,4 +107,5 @@ LONE = {
 }
 
 if __name__ == "__main__":
-    sys.exit(run(Plan("cluster", __doc__ or "", PARTS, _bars(), lone=LONE, sides=a_cluster_each)))
+    side = "Three nodes with three replicas and min.insync.replicas 2"
+    sys.exit(run(Plan("cluster", __doc__ or "", PARTS, _bars(), lone=LONE, sides=a_cluster_each, side=side)))

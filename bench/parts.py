@@ -50,6 +50,7 @@ class Plan:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     lone: Mapping[str, Lone] = field(default_factory=dict)
     sides: Sides = one_node_each
+    side: str = "One node"  # what stands on each side, for the report
 
 
 class Bench:
@@ -133,6 +134,7 @@ def run(plan: Plan) -> int:
         "date": date,
         "minutes": round((time.monotonic() - began) / 60, 1),
         "rounds": options.rounds,
+        "sides": plan.side,
         "machine": report.machine(),
         "versions": report.versions(),
     }

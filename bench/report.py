@@ -98,7 +98,7 @@ def markdown(verdicts: Sequence[Verdict], about: Mapping[str, Any]) -> str:
     where = about["machine"]
     return (
         f"# Ottla beside Apache Kafka {about['versions']['apache kafka']}, {about['date']}\n\n"
-        f"{where['cpu']}, {where['cores']} cores, {where['memory_gb']} GB. One node on each side, the same settings, "
+        f"{where['cpu']}, {where['cores']} cores, {where['memory_gb']} GB. {about.get('sides', 'One node')} on each side, the same settings, "
         f"acks=all, librdkafka on the same machine.\nMedians of {about['rounds']} interleaved rounds after a warm-up "
         "by the same loads; the ratio is the median of the rounds' ratios.\n\n" + "\n".join(lines) + "\n"
     )
