@@ -95,11 +95,11 @@ def table(verdicts: Sequence[Verdict]) -> str:
 def markdown(verdicts: Sequence[Verdict], about: Mapping[str, Any]) -> str:
     rows = [_HEAD, ["---", "---", "---:", "---:", "---:", "---", "---"], *(_cells(verdict) for verdict in verdicts)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    where = about["machine"]
+    where, sides = about["machine"], about.get("sides", "One node")
     return (
         f"# Ottla beside Apache Kafka {about['versions']['apache kafka']}, {about['date']}\n\n"
-        f"{where['cpu']}, {where['cores']} cores, {where['memory_gb']} GB. {about.get('sides', 'One node')} on each side, the same settings, "
-        f"acks=all, librdkafka on the same machine.\nMedians of {about['rounds']} interleaved rounds after a warm-up "
+        f"{where['cpu']}, {where['cores']} cores, {where['memory_gb']} GB. {sides} on each side, "
+        f"the same settings, acks=all, librdkafka on the same machine.\nMedians of {about['rounds']} interleaved rounds after a warm-up "
         "by the same loads; the ratio is the median of the rounds' ratios.\n\n" + "\n".join(lines) + "\n"
     )
 
