@@ -99,8 +99,9 @@ def markdown(verdicts: Sequence[Verdict], about: Mapping[str, Any]) -> str:
     return (
         f"# Ottla beside Apache Kafka {about['versions']['apache kafka']}, {about['date']}\n\n"
         f"{where['cpu']}, {where['cores']} cores, {where['memory_gb']} GB. {sides} on each side, "
-        f"the same settings, acks=all, librdkafka on the same machine.\nMedians of {about['rounds']} interleaved rounds after a warm-up "
-        "by the same loads; the ratio is the median of the rounds' ratios.\n\n" + "\n".join(lines) + "\n"
+        "the same settings, acks=all, librdkafka on the same machine.\n"
+        f"Medians of {about['rounds']} interleaved rounds after a warm-up by the same loads; "
+        "the ratio is the median of the rounds' ratios.\n\n" + "\n".join(lines) + "\n"
     )
 
 
