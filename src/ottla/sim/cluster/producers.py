@@ -15,7 +15,7 @@ from ottla.sim.journal import Identity
 from ottla.sim.log_files import PartitionId
 from ottla.sim.workload.batches import Batch, Values
 from ottla.sim.workload.client import INIT_PRODUCER_ID, PRODUCE, KnownTopic, NoAnswer
-from ottla.sim.workload.producers import produce_request
+from ottla.sim.workload.producers import BY_ID, produce_request
 from ottla.wire import codec
 from ottla.wire.build import build, request_type
 
@@ -23,7 +23,9 @@ VERSION: Final = 12
 _FORGOTTEN: Final = (ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id)
 
 
-async def send(client: ClusterClient, leader: int, acks: int, batches: Sequence[Batch]) -> list[ErrorCode | None]:
+async def send(
+    client: ClusterClient, leader: int, acks: int, batches: Sequence[Batch], *, version: int = VERSION
+) -> list[ErrorCode | None]:
     """One request, and what comes of it: for each batch an error code, None where there was no answer."""
     oracle, since = client.oracle, client.oracle.now()
     epochs = [client.leaders.get(batch.partition, Leader()).epoch for batch in batches]
@@ -31,14 +33,18 @@ async def send(client: ClusterClient, leader: int, acks: int, batches: Sequence[
         oracle.sends(batch.partition, batch.values, batch.identity)
         batch.attempts += 1
     try:
-        answer = await client.ask(leader, PRODUCE, VERSION, produce_request(VERSION, acks, batches))
+        answer = await client.ask(leader, PRODUCE, version, produce_request(version, acks, batches))
     except NoAnswer:
         oracle.counts["produce requests without an answer"] += 1
         return [None] * len(batches)
-    rows = {(topic.name, row.index): row for topic in answer.responses for row in topic.partition_responses}
+    rows = {
+        (topic.topic_id if version >= BY_ID else topic.name, row.index): row
+        for topic in answer.responses
+        for row in topic.partition_responses
+    }
     codes: list[ErrorCode | None] = []
     for batch, epoch in zip(batches, epochs, strict=True):
-        row = rows[batch.topic, batch.partition.partition]
+        row = rows[batch.partition.topic_id if version >= BY_ID else batch.topic, batch.partition.partition]
         codes.append(row.error_code)
         if row.error_code is ErrorCode.none:
             oracle.acknowledges(batch.partition, row.base_offset, batch.values, client.name, acks, since, epoch)

@@ -17,7 +17,7 @@ from ottla.wire import codec
 from ottla.wire.build import build, request_type
 from ottla.wire.client import ConnectionFailed
 
-_BY_ID: Final = 13
+BY_ID: Final = 13
 _TIMEOUT: Final = timedelta(seconds=2)
 _FORGOTTEN: Final = (
     ErrorCode.out_of_order_sequence_number,
@@ -102,12 +102,12 @@ async def send(
         return [None] * len(batches)
     codes: list[ErrorCode | None] = []
     rows = {
-        (topic.topic_id if version >= _BY_ID else topic.name, row.index): row
+        (topic.topic_id if version >= BY_ID else topic.name, row.index): row
         for topic in answer.responses
         for row in topic.partition_responses
     }
     for batch in batches:
-        place = batch.partition.topic_id if version >= _BY_ID else batch.topic
+        place = batch.partition.topic_id if version >= BY_ID else batch.topic
         row = rows[place, batch.partition.partition]
         codes.append(row.error_code)
         if row.error_code is ErrorCode.none:
