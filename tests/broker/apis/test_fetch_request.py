@@ -59,17 +59,16 @@ def by_schema(version: int, body: bytes) -> FetchRequest:
         for row in topic.partitions
     }
     forgotten = request.forgotten_topics_data if version >= 7 else ()
-    if version >= 15:
-        state = (request.replica_state.replica_id, request.replica_state.replica_epoch)
-    else:
-        state = (request.replica_id, -1)
+    by_state = version >= 15
     return FetchRequest(
-        *state,
+        request.replica_state.replica_id if by_state else request.replica_id,
+        request.replica_state.replica_epoch if by_state else -1,
         request.max_wait // timedelta(milliseconds=1),
         request.min_bytes,
         request.max_bytes,
         request.isolation_level,
-        *((request.session_id, request.session_epoch) if version >= 7 else (0, -1)),
+        request.session_id if version >= 7 else 0,
+        request.session_epoch if version >= 7 else -1,
         wanted,
         [(name(topic), number) for topic in forgotten for number in topic.partitions],
         request.rack_id if version >= 11 else "",
