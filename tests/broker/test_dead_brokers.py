@@ -76,7 +76,9 @@ def test_all_nodes_killed_at_once_are_back_at_once(cluster: ProcessCluster) -> N
 
 
 def test_a_broker_and_its_only_controller_killed_together_are_back_at_once(tmp_path: Path) -> None:
-    with running_processes(tmp_path, 2, roles={1: "controller"}, broker_session_timeout_ms=int(SESSION_S * 1000)) as two:
+    with running_processes(
+        tmp_path, 2, roles={1: "controller"}, broker_session_timeout_ms=int(SESSION_S * 1000)
+    ) as two:
         assert create(two.address(2), topic_to_create("t", 3, 1)).topics[0].error_code is ErrorCode.none
         two.kill(1, 2)
         two.start()

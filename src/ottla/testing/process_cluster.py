@@ -6,9 +6,9 @@ with running_processes(tmp_path, 3) as cluster:
     cluster.start(2)                                  # same ports, same data
     cluster.restart(1)                                # leaders go elsewhere first
 
-All nodes are brokers and controllers, with the ids 1, 2, 3 ...; `roles={1: "controller"}` says otherwise. Ports are free
-ones. `Namespaces` (`ottla.testing.namespaces`) gives each node a network of its own, which can be cut. Where no node has
-to die, `ottla.testing.cluster` has them all in this process and is faster.
+All nodes are brokers and controllers, with the ids 1, 2, 3 ...; `roles={1: "controller"}` says otherwise. Ports are
+free ones. `ottla.testing.namespaces` gives each node a network of its own, which can be cut. Where no node has to die,
+`ottla.testing.cluster` has them all in this process and is faster.
 """
 
 from __future__ import annotations
@@ -103,9 +103,21 @@ class ProcessCluster:
     def start(self, *ids: int, within: float = _WITHIN_S) -> None:
         """Together, as a quorum needs a majority to begin; returns when all serve. Without ids: all."""
         for i in ids or self.ids:
-            self._begin(i)
+            self.begin(i)
+        self.wait_until_up(*ids or self.ids, within=within)
+
+    def begin(self, i: int) -> None:
+        """Starts the process and does not wait: `wait_until_up` does, or a kill in the middle of starting."""
+        file = self._log_file(i)
+        self._begun_at[i] = file.stat().st_size if file.exists() else 0
+        command = [sys.executable, "-m", "ottla.cli.main", "broker", "--config", str(self._config_file(i))]
+        command = self._network.within(i, command)
+        with file.open("ab") as log:
+            self._processes[i] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def wait_until_up(self, *ids: int, within: float = _WITHIN_S) -> None:
         deadline = time.monotonic() + within
-        for i in ids or self.ids:
+        for i in ids:
             self._wait_until_up(i, deadline)
 
     def kill(self, *ids: int) -> None:
@@ -142,14 +154,6 @@ class ProcessCluster:
 
     def close(self) -> None:
         self.kill(*self._processes)
-
-    def _begin(self, i: int) -> None:
-        file = self._log_file(i)
-        self._begun_at[i] = file.stat().st_size if file.exists() else 0
-        command = [sys.executable, "-m", "ottla.cli.main", "broker", "--config", str(self._config_file(i))]
-        command = self._network.within(i, command)
-        with file.open("ab") as log:
-            self._processes[i] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def _wait_until_up(self, i: int, deadline: float) -> None:
         while _UP not in (told := self.log(i, since=self._begun_at[i])):
