@@ -7,6 +7,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -117,8 +118,12 @@ class FillDisk(Fault):
     def begin(self) -> None:
         ballast = self._ballast()
         free = os.statvfs(ballast.parent)
-        with ballast.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize))
+        with suppress(OSError), ballast.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize * 9 // 10)
+            file.seek(0, os.SEEK_END)
+            while True:  # the node takes some of it too
+                file.write(bytes(1 << 16))
+                file.flush()
         deadline = time.monotonic() + _FULL_WITHIN_S
         while self.cluster.is_running(self.node) and time.monotonic() < deadline:
             time.sleep(0.05)
