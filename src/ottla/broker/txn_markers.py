@@ -90,6 +90,11 @@ class TxnMarkers:
         self._endings[ending.transactional_id] = ending
         self._node.env.loop.call_soon(self._tell, ending, list(ending.missing))
 
+    def waiting(self, transactional_id: str) -> int:
+        """How many requests wait for the markers of an id."""
+        ending = self._endings.get(transactional_id)
+        return len(ending.waiting) if ending is not None else 0
+
     def when_written(self, transactional_id: str, callback: Callable[[], None], within_ms: float) -> bool:
         """Calls back once markers of an id need not be waited for any more, or the time is over; False if none are."""
         ending = self._endings.get(transactional_id)
