@@ -26,7 +26,7 @@ from ottla.testing.process import running_process
 from ottla.testing.process_cluster import ProcessCluster, running_processes
 
 PARTITIONS = 3
-PATIENCE_S = 20
+PATIENCE_S = 60
 PROGRAM = Path(__file__).with_name("transform.py")
 Kill = Callable[[], None]
 
@@ -155,12 +155,12 @@ def test_two_hundred_kills_of_clients_coordinators_and_leaders(tmp_path: Path) -
         create(cluster.bootstrap, 3)
         dice = random.Random(11)
         with transforming(cluster.bootstrap) as client:
-            kills: list[Kill] = [partial(client.kill_at, step) for step in islice(cycle(Step), 60)]
-            kills += [_restart(cluster, lambda: _coordinator(cluster)) for _ in range(70)]
-            kills += [_restart(cluster, lambda: _leader(cluster, dice)) for _ in range(70)]
+            kills: list[Kill] = [partial(client.kill_at, step) for step in islice(cycle(Step), 66)]
+            kills += [_restart(cluster, lambda: _coordinator(cluster)) for _ in range(67)]
+            kills += [_restart(cluster, lambda: _leader(cluster, dice)) for _ in range(67)]
             dice.shuffle(kills)
             kill_and_check(cluster.bootstrap, client, kills, seed=11)
-            assert client.died_at["elsewhere"] <= 10, client.died_at
+            assert client.died_at.total() - client.died_at["elsewhere"] >= 50, client.died_at
 
 
 def _restart(cluster: ProcessCluster, who: Callable[[], int]) -> Kill:
