@@ -62,12 +62,15 @@ def write_answer(
             data = fetched.data
             if data is not None:
                 pending.append(uvarint(data.size + 1) if flexible else _I32.pack(data.size))
+            if data is None:
+                pending.append(b"\x01" if flexible else b"\x00\x00\x00\x00")
+            elif data.data is not None:
+                pending.append(data.data)
+            else:
                 parts.append(b"".join(pending))
                 pending.clear()
                 parts.append(FileRange(data.file, data.position, data.size))
                 size += data.size
-            else:
-                pending.append(b"\x01" if flexible else b"\x00\x00\x00\x00")
             if flexible:
                 end = fetched.diverging
                 if leaders and row.key in leaders:
