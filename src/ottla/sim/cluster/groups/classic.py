@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ottla.model.errors import ErrorCode
-from ottla.sim.cluster.groups.member import HEARTBEAT_S, SESSION_S, GroupState, Member
+from ottla.sim.cluster.groups.member import HEARTBEAT_S, REBALANCE_S, SESSION_S, GroupState, Member
 from ottla.sim.log_files import PartitionId
 
 JOIN, HEARTBEAT, LEAVE, SYNC = 11, 12, 13, 14
@@ -55,7 +55,7 @@ class ClassicMember(Member):
         request = {
             "group_id": self.state.group,
             "session_timeout": timedelta(seconds=SESSION_S),
-            "rebalance_timeout": timedelta(seconds=SESSION_S),
+            "rebalance_timeout": timedelta(seconds=REBALANCE_S),
             "member_id": self.member_id,
             "group_instance_id": None,
             "protocol_type": _TYPE,

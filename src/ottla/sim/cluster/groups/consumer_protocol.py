@@ -8,7 +8,7 @@ from uuid import UUID
 
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import uuid_text
-from ottla.sim.cluster.groups.member import HEARTBEAT_S, SESSION_S, GroupState, Member
+from ottla.sim.cluster.groups.member import HEARTBEAT_S, REBALANCE_S, GroupState, Member
 from ottla.sim.log_files import PartitionId
 
 HEARTBEAT: Final = 68
@@ -73,7 +73,7 @@ class ConsumerMember(Member):
             "member_epoch": self.generation,
             "instance_id": None,
             "rack_id": None,
-            "rebalance_timeout": timedelta(seconds=SESSION_S),
+            "rebalance_timeout": timedelta(seconds=REBALANCE_S),
             "subscribed_topic_names": [topic.name for topic in self.state.topics] if whole else None,
             "subscribed_topic_regex": None,
             "server_assignor": None,

@@ -16,6 +16,8 @@ from ottla.sim.log_files import PartitionId
 from ottla.sim.workload.client import KnownTopic, NoAnswer
 
 SESSION_S: Final = 6.0
+REBALANCE_S: Final = 30.0
+"""Far longer: who does not give back in time has been silent for a session first."""
 HEARTBEAT_S: Final = 1.0
 
 
