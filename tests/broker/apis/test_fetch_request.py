@@ -44,8 +44,8 @@ def a_request(version: int, chance: random.Random) -> bytes:
 def by_schema(version: int, body: bytes) -> FetchRequest:
     request = decode_request(1, version, body)
 
-    def name(topic: Any) -> object:
-        return topic.topic_id if version >= 13 else topic.topic
+    def name(topic: Any) -> Any:
+        return topic.topic_id.bytes if version >= 13 else topic.topic
 
     wanted = {
         (name(topic), row.partition): Wanted(

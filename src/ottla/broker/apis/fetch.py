@@ -14,13 +14,14 @@ import asyncio
 import logging
 from collections.abc import Hashable, Iterable
 from typing import Final
+from uuid import UUID
 
-from ottla.broker.apis.fetch_format import TOPIC_IDS, Key, Row, write_answer
+from ottla.broker.apis.fetch_format import TOPIC_IDS, Row, write_answer
 from ottla.broker.apis.fetch_request import RACKS, SESSIONS, FetchRequest, read
 from ottla.broker.context import Api, Context
 from ottla.broker.current_leaders import CurrentLeader, current_leader, endpoints_of
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, Session, SessionError, Told, Wanted
-from ottla.broker.follower_watch import FollowerWatch
+from ottla.broker.follower_watch import FollowerWatch, Key
 from ottla.broker.read_replica import NOBODY, preferred_replica, selects_by_rack
 from ottla.broker.replication_quotas import LeaderQuota
 from ottla.broker.traffic import count_fetched
@@ -237,19 +238,30 @@ class _Fetch:
         return fetched
 
     def _find(self, key: Key) -> Partition | ErrorCode:
+        follower = self._follower
+        if follower is not None and self._follower_allowed and (led := follower.led(key)) is not None:
+            return led
         replicas = self._node.replicas
-        name: str | None
-        if self._context.header.version >= TOPIC_IDS:
-            name = replicas.name_of(key[0])
+        topic, number = key
+        partition: Partition | None
+        if isinstance(topic, bytes):
+            topic_id = UUID(bytes=topic)
+            name = replicas.name_of(topic_id)
             if name is None:
                 return ErrorCode.unknown_topic_id
-            partition = replicas.by_id.get(key)
+            partition = replicas.by_id.get((topic_id, number))
         else:
-            name = str(key[0])
-            partition = replicas.by_name.get((name, key[1]))
-        if not self._follower_allowed or not self._context.allowed(Operation.READ, Resource.TOPIC, name):
+            name = topic
+            partition = replicas.by_name.get((name, number))
+        if not self._may_read(name):
             return ErrorCode.topic_authorization_failed
-        return partition if partition is not None else replicas.why_not_here(name, key[1])
+        return partition if partition is not None else replicas.why_not_here(name, number)
+
+    def _may_read(self, topic: str) -> bool:
+        """A follower may read all topics or none."""
+        if self._replica_id >= 0:
+            return self._follower_allowed
+        return self._context.allowed(Operation.READ, Resource.TOPIC, topic)
 
     def _warm(self, missing: NotInMemory) -> bool:
         """Has the executor read what is missing; False if that does not seem to help."""
@@ -378,12 +390,14 @@ class _Fetch:
         return write_answer(header.version, header.correlation_id, _NONE, session_id, rows)
 
     def _leaders(self, rows: list[Row]) -> dict[Key, CurrentLeader]:
-        name_of = self._node.replicas.name_of
         return {
-            row.key: current_leader(self._context, name_of(row.key[0]) or "", row.key[1])
+            row.key: current_leader(self._context, self._name_of(row.key[0]), row.key[1])
             for row in rows
             if row.fetched.code in _ELSEWHERE
         }
+
+    def _name_of(self, topic: str | bytes) -> str:
+        return topic if isinstance(topic, str) else self._node.replicas.name_of(UUID(bytes=topic)) or ""
 
     def _note(self, session: Session, rows: list[Row]) -> list[Row]:
         """Leaves out, in later answers of a session, partitions of which there is nothing new to say."""

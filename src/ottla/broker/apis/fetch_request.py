@@ -7,14 +7,13 @@ What is malformed and what is merely odd is decided as wire/structure.py does it
 
 from __future__ import annotations
 
-from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
-from uuid import UUID
 
-from ottla.broker.apis.fetch_format import FLEXIBLE, TOPIC_IDS, Key
+from ottla.broker.apis.fetch_format import FLEXIBLE, TOPIC_IDS
 from ottla.broker.fetch_sessions import FINAL_EPOCH, Wanted
+from ottla.broker.follower_watch import Key
 from ottla.model.names import NO_EPOCH, NO_OFFSET
 from ottla.wire.codec import MalformedRequest
 from ottla.wire.varint import read_length, read_signed
@@ -161,16 +160,13 @@ def _count(data: memoryview, at: int, flexible: bool) -> tuple[int, int]:
     return count, start
 
 
-def _topic(version: int, data: memoryview, at: int) -> tuple[object, int]:
+def _topic(version: int, data: memoryview, at: int) -> tuple[str | bytes, int]:
     if version >= TOPIC_IDS:
         end = at + _UUID_BYTES
-        return topic_id_of(bytes(data[at:end])), end
+        if end > len(data):
+            raise ValueError(f"a topic's id at byte {at} ends outside the message")
+        return bytes(data[at:end]), end
     return _text(data, at, version >= FLEXIBLE)
-
-
-@lru_cache(4096)
-def topic_id_of(data: bytes) -> UUID:
-    return UUID(bytes=data)
 
 
 def _text(data: memoryview, at: int, flexible: bool) -> tuple[str, int]:
