@@ -10,14 +10,14 @@ import pytest
 from ottla.sim.raft.storm import Storm, run
 
 
-def test_fifty_storms() -> None:
+def test_two_hundred_storms() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(50):
+    for seed in range(200):
         seen += run(seed)
 
     rare = ("elections", "truncations", "snapshots loaded", "batches lost", "disks replaced", "messages lost")
     assert not [what for what in (*rare, "change none", "change request_timed_out") if not seen[what]], seen
-    assert seen["committed"] > 5000
+    assert seen["committed"] > 20_000
 
 
 @pytest.mark.slow
