@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +117,34 @@ def test_how_long_a_broker_asks_by_itself(tmp_path: Path, backoff_ms: int, at_mo
         assert took_ms >= at_most_ms
         node.on_loop(lambda: setattr(stuck, "is_leader", True))
         assert place.settled(lambda: place.produce(producer.with_epoch(1)))[0] == "none"
+
+
+def test_a_request_that_meets_markers_is_answered_when_they_are_written(tmp_path: Path) -> None:
+    """It is not sent away, though clients of old would come again: that takes them longer."""
+    with running_node(tmp_path, add_partitions_to_txn_retry_backoff_max_ms=30_000) as node:
+        place = Place(node.address, "story")
+        producer = place.producer("tx")
+        place.produce(producer)
+        place.produce(producer, partition=1)
+        stuck = node.node.replicas.by_name[place.topic, 1]
+        node.on_loop(lambda: setattr(stuck, "is_leader", False))
+        place.end(producer)
+        again = producer.with_epoch(1)
+        with ThreadPoolExecutor(3) as pool:
+            added = pool.submit(place.add, again, 0)
+            offsets = pool.submit(place.add_offsets, again)
+            produced = pool.submit(place.produce, again)
+            until(lambda: node.on_loop(lambda: node.node.txns.markers.waiting("tx")) == 3)
+            node.on_loop(lambda: setattr(stuck, "is_leader", True))
+            assert (added.result(), offsets.result(), produced.result()[0]) == (["none"], "none", "none")
+
+
+def test_no_client_waits_longer_for_markers_than_is_configured(tmp_path: Path) -> None:
+    with running_node(tmp_path, add_partitions_to_txn_retry_backoff_max_ms=100) as node:
+        place = Place(node.address, "story")
+        producer = place.producer("tx")
+        place.produce(producer, partition=1)
+        stuck = node.node.replicas.by_name[place.topic, 1]
+        node.on_loop(lambda: setattr(stuck, "is_leader", False))
+        place.end(producer)
+        assert place.add(producer.with_epoch(1), 0) == ["concurrent_transactions"]

@@ -9,20 +9,24 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from tests.kill.transform import SINK, SOURCE
+from tests.kill.transform import SINK, SOURCE, Step
 
 from ottla.testing.process import running_process
 from ottla.testing.process_cluster import ProcessCluster, running_processes
 
 PARTITIONS = 3
+PATIENCE_S = 60
 PROGRAM = Path(__file__).with_name("transform.py")
 Kill = Callable[[], None]
 
@@ -32,21 +36,37 @@ class Transformer:
 
     def __init__(self, address: str) -> None:
         self._command = [sys.executable, str(PROGRAM), address, "transform"]
-        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+        self._process = self._start()
+        self.died_at: Counter[str] = Counter()
 
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(self._command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def kill_at(self, step: Step) -> None:
+        self.look()
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            print(step, file=self._process.stdin, flush=True)
+        try:
+            self._process.wait(PATIENCE_S)
+            self.died_at[step] += 1
+        except subprocess.TimeoutExpired:  # the nodes are in trouble themselves: then wherever it is
+            self.died_at["elsewhere"] += 1
+        self.end()
+        self._process = self._start()
 
     def look(self) -> None:
         """If it gave up, as one that was fenced does, it begins anew."""
         if self._process.poll() is not None:
-            self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+            self.end()
+            self._process = self._start()
 
     def end(self) -> None:
+        assert self._process.stdin is not None
         self._process.kill()
         self._process.wait()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
 
 
 @contextmanager
@@ -124,7 +144,8 @@ def test_a_client_and_its_node_are_killed(tmp_path: Path) -> None:
             node.start()
 
         with transforming(node.address) as client:
-            kill_and_check(node.address, client, [client.kill, restart, client.kill, restart], seed=5)
+            deaths: list[Kill] = [partial(client.kill_at, step) for step in (Step.FLUSHED, Step.COMMITTING)]
+            kill_and_check(node.address, client, [deaths[0], restart, deaths[1], restart], seed=5)
 
 
 @pytest.mark.slow
@@ -134,11 +155,12 @@ def test_two_hundred_kills_of_clients_coordinators_and_leaders(tmp_path: Path) -
         create(cluster.bootstrap, 3)
         dice = random.Random(11)
         with transforming(cluster.bootstrap) as client:
-            kills: list[Kill] = [client.kill] * 60
-            kills += [_restart(cluster, lambda: _coordinator(cluster)) for _ in range(70)]
-            kills += [_restart(cluster, lambda: _leader(cluster, dice)) for _ in range(70)]
+            kills: list[Kill] = [partial(client.kill_at, step) for step in islice(cycle(Step), 66)]
+            kills += [_restart(cluster, lambda: _coordinator(cluster)) for _ in range(67)]
+            kills += [_restart(cluster, lambda: _leader(cluster, dice)) for _ in range(67)]
             dice.shuffle(kills)
             kill_and_check(cluster.bootstrap, client, kills, seed=11)
+            assert client.died_at.total() - client.died_at["elsewhere"] >= 50, client.died_at
 
 
 def _restart(cluster: ProcessCluster, who: Callable[[], int]) -> Kill:

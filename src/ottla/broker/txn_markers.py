@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -40,7 +40,7 @@ _DONE: Final = frozenset(
 class _Ending:
     """One transaction whose partitions are being told."""
 
-    __slots__ = ("is_being_completed", "is_over", "marker", "missing", "shard", "transactional_id")
+    __slots__ = ("is_being_completed", "is_over", "marker", "missing", "shard", "transactional_id", "waiting")
 
     def __init__(
         self, shard: Shard[TxnMachine], transactional_id: str, marker: Marker, partitions: Iterable[TopicPartition]
@@ -51,6 +51,11 @@ class _Ending:
         self.missing = dict.fromkeys(partitions)
         self.is_being_completed = False
         self.is_over = False  # as far as this node is concerned
+        self.waiting: list[Callable[[], None]] = []
+
+    def take_waiting(self) -> list[Callable[[], None]]:
+        waiting, self.waiting = self.waiting, []
+        return waiting
 
     @property
     def is_ours(self) -> bool:
@@ -74,6 +79,7 @@ class TxnMarkers:
         self._peers = PeerBrokers(node.env, lambda: node.config, lambda: node.image, "txn-marker-sender")
         self._queues: dict[int, deque[tuple[_Ending, list[TopicPartition]]]] = {}  # by broker
         self._sending: set[int] = set()
+        self._endings: dict[str, _Ending] = {}  # the last of each transactional id, until its markers are written
         self._tasks = Tasks(lambda error: _log.error("markers could not be sent: %s", error, exc_info=error))
         self.unfinished = 0
         """Transactions that are decided and of which not all partitions have heard."""
@@ -81,7 +87,27 @@ class TxnMarkers:
     def send(self, ending: _Ending) -> None:
         """With the next turn of the loop: whoever decided is not to find himself asked in the middle of it."""
         self.unfinished += 1
+        self._endings[ending.transactional_id] = ending
         self._node.env.loop.call_soon(self._tell, ending, list(ending.missing))
+
+    def waiting(self, transactional_id: str) -> int:
+        """How many requests wait for the markers of an id."""
+        ending = self._endings.get(transactional_id)
+        return len(ending.waiting) if ending is not None else 0
+
+    def when_written(self, transactional_id: str, callback: Callable[[], None], within_ms: float) -> bool:
+        """Calls back once markers of an id need not be waited for any more, or the time is over; False if none are."""
+        ending = self._endings.get(transactional_id)
+        if ending is None:
+            return False
+        timer = self._node.timers.after(within_ms, callback)
+
+        def written() -> None:
+            timer.cancel()
+            callback()
+
+        ending.waiting.append(written)
+        return True
 
     async def stop(self) -> None:
         await self._tasks.stop()
@@ -151,6 +177,14 @@ class TxnMarkers:
         if not ending.is_over:
             ending.is_over = True
             self.unfinished -= 1
+            self._written(ending)
+
+    def _written(self, ending: _Ending) -> None:
+        """Whoever waits for it has his turn: what they decide builds on its end, also where that is not committed."""
+        if self._endings.get(ending.transactional_id) is ending:
+            del self._endings[ending.transactional_id]
+        for callback in ending.take_waiting():
+            callback()
 
     def _look_whether_complete(self, ending: _Ending) -> None:
         if ending.missing or ending.is_over or ending.is_being_completed:
@@ -162,6 +196,7 @@ class TxnMarkers:
             return
         ending.is_being_completed = True
         complete.add_done_callback(partial(self._completed, ending))
+        self._written(ending)
 
     def _completed(self, ending: _Ending, done: asyncio.Future[None]) -> None:
         ending.is_being_completed = False

@@ -13,10 +13,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.peer_brokers import PeerBrokers
+from ottla.broker.txn_patience import add_partitions
+from ottla.broker.txn_questions import Codes, RemoteQuestions
 from ottla.coordinator.txn.transaction import EPOCH_BUMPS_FROM, ProducerEpoch
 from ottla.env.tasks import Tasks
 from ottla.log.producers import Refused, Verification
-from ottla.model.errors import ErrorCode, KafkaError, OttlaError
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import TRANSACTION_TOPIC, TopicPartition
 from ottla.replica.partition import Partition
 
@@ -24,9 +26,7 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 _log = logging.getLogger("ottla.broker")
-_ADD_PARTITIONS: Final = 24
 _NONE: Final = ErrorCode.none
-_Codes = dict[TopicPartition, ErrorCode]
 
 
 class Client(Enum):
@@ -48,15 +48,23 @@ class Question:
         self.transactional_id = transactional_id
         self.producer = producer
         self.client = client
-        self.codes: _Codes = {}
+        self.codes: Codes = {}
         self._begun: dict[TopicPartition, tuple[Partition, Verification]] = {}
 
-    def add(self, partition: Partition, sequence: int, now_ms: int) -> None:
+    def add(self, partition: Partition, sequence: int, now_ms: int) -> Verification | None:
+        """What is to be found out; None if there is nothing to ask, or a refusal in `codes`."""
         begun = partition.log.producers.begin_verification(*self.producer, sequence, self.client.adds, now_ms)
         if isinstance(begun, Refused):
             self.codes[partition.key] = begun.code
-        elif begun is not None:
+            return None
+        if begun is not None:
             self._begun[partition.key] = (partition, begun)
+        return begun
+
+    def is_answered(self, partition: Partition, begun: Verification) -> None:
+        """It is part of the transaction, as was known without asking."""
+        partition.log.producers.verified(*self.producer, begun)
+        del self._begun[partition.key]
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -84,16 +92,15 @@ class TxnPartitions:
         self._node = node
         self._tasks = Tasks(lambda error: _log.error("a transaction was not verified: %s", error, exc_info=error))
         self._peers = PeerBrokers(node.env, lambda: node.config, lambda: node.image, "add-partitions-to-txn")
+        self._elsewhere = RemoteQuestions(node.env, self._peers)
 
     async def stop(self) -> None:
         await self._tasks.stop()
+        await self._elsewhere.stop()
         await self._peers.stop()
 
     def start(self, question: Question, answered: Callable[[], None]) -> None:
-        """Calls back when all is known: at once, if the coordinator is here and has nothing under way."""
-        if self._verify_at_once(question):
-            answered()
-            return
+        """Calls back when all is known."""
 
         async def ask() -> None:
             try:
@@ -133,20 +140,19 @@ class TxnPartitions:
                 return
             await asyncio.sleep(again_ms / 1000)
 
-    def _verify_at_once(self, question: Question) -> bool:
-        """A task is a turn of the loop, and the first batch of every transaction waits for this."""
-        name, partitions, node = question.transactional_id, question.partitions, self._node
-        if question.client.adds or not self.verifies:
+    def is_known(self, question: Question, partition: TopicPartition) -> bool:
+        """Whether the coordinator is here and knows of the partition already: then nothing has to be waited for."""
+        name, node = question.transactional_id, self._node
+        if question.client.adds:
             return False
-        if _leader(node, node.txns.number_of(name)) != node.config.node_id:
+        if not self.verifies:
+            return True
+        try:
+            return node.txns.read(name, lambda txns: txns.has_committed(name, question.producer, partition))
+        except KafkaError:
             return False
-        told = node.txns.submit(name, lambda txns: txns.verify(name, question.producer, partitions))
-        if not told.done() or told.exception() is not None:
-            return False  # asked once more, which changes nothing
-        question.answer(told.result())
-        return True
 
-    async def _ask(self, question: Question) -> _Codes:
+    async def _ask(self, question: Question) -> Codes:
         node, partitions = self._node, question.partitions
         try:
             number = node.txns.partition_of(question.transactional_id)
@@ -157,45 +163,19 @@ class TxnPartitions:
             return await self._ask_here(question, partitions)
         if leader is None or not self._peers.is_reachable(leader):
             return dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
-        try:
-            return await self._ask_there(leader, question, partitions)
-        except OttlaError:
-            return dict.fromkeys(partitions, ErrorCode.network_exception)
+        return await self._elsewhere.ask(
+            leader, question.transactional_id, question.producer, partitions, adds=question.client.adds
+        )
 
-    async def _ask_here(self, question: Question, partitions: Sequence[TopicPartition]) -> _Codes:
+    async def _ask_here(self, question: Question, partitions: Sequence[TopicPartition]) -> Codes:
         name, producer = question.transactional_id, question.producer
         try:
             if not question.client.adds:
                 return await self._node.txns.submit(name, lambda txns: txns.verify(name, producer, partitions))
-            added = await self._node.txns.submit(
-                name, lambda txns: txns.add_partitions(name, producer, partitions, EPOCH_BUMPS_FROM)
-            )
+            added = await add_partitions(self._node, name, producer, partitions, EPOCH_BUMPS_FROM)
         except KafkaError as error:
             added = error.code
         return dict.fromkeys(partitions, added)
-
-    async def _ask_there(self, broker_id: int, question: Question, partitions: Sequence[TopicPartition]) -> _Codes:
-        topics: dict[str, list[int]] = {}
-        for topic, number in partitions:
-            topics.setdefault(topic, []).append(number)
-        transaction = {
-            "transactional_id": question.transactional_id,
-            "producer_id": question.producer.producer_id,
-            "producer_epoch": question.producer.epoch,
-            "verify_only": not question.client.adds,
-            "topics": [{"name": name, "partitions": numbers} for name, numbers in topics.items()],
-        }
-        answer = await self._peers.call(broker_id, _ADD_PARTITIONS, {"transactions": [transaction]})
-        if answer.error_code is not _NONE:
-            refused = answer.error_code is ErrorCode.cluster_authorization_failed
-            code = ErrorCode.invalid_txn_state if refused else answer.error_code
-            return dict.fromkeys(partitions, code)
-        return {
-            TopicPartition(topic.name, row.partition_index): row.partition_error_code
-            for result in answer.results_by_transaction
-            for topic in result.topic_results
-            for row in topic.results_by_partition
-        }
 
 
 def _leader(node: Node, number: int) -> int | None:

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "produce": ("ottla.cli.produce", "Write records to a topic, from arguments, lines or files."),
     "consume": ("ottla.cli.consume", "Read records of topics."),
     "perf": ("ottla.cli.perf", "Measure a cluster: writing, reading, and the way from one to the other."),
+    "sim": ("ottla.cli.sim", "Simulate clusters in which everything breaks, and check what was promised."),
     "profile": ("ottla.cli.profile", "Keep addresses of clusters under names."),
     "completion": ("ottla.cli.completion", "Print the script that completes commands in a shell."),
 }

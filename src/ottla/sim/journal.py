@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ottla.sim.log_files import PartitionId
 
@@ -18,7 +19,24 @@ class Sent:
     """One record that a client has sent, perhaps many times."""
 
     attempts: int = 0
+    first_at: float = 0.0
     identities: set[Identity] = field(default_factory=set)
+
+
+class Place(NamedTuple):
+    """A record's."""
+
+    partition: PartitionId
+    offset: int
+
+
+class Complaint(NamedTuple):
+    at: float
+    text: str
+    about: Place | None
+
+    def __str__(self) -> str:
+        return f"at {self.at:.3f} s: {self.text}"
 
 
 class Journal:
@@ -27,14 +45,18 @@ class Journal:
         self._on_violation = on_violation
         self.sent: dict[PartitionId, dict[bytes, Sent]] = {}
         self.producer_ids: dict[int, str] = {}
-        self.violations: list[str] = []
+        self.complaints: list[Complaint] = []
         self.at_moments: list[Callable[[], None]] = []
         """Called when a client has just been told of a change that it may count on from now on."""
         self.counts: Counter[str] = Counter()
         """How often what happened: a run in which nothing did proves nothing."""
 
-    def complain(self, text: str) -> None:
-        self.violations.append(f"at {self.now():.3f} s: {text}")
+    @property
+    def violations(self) -> list[str]:
+        return [str(complaint) for complaint in self.complaints]
+
+    def complain(self, text: str, about: Place | None = None) -> None:
+        self.complaints.append(Complaint(self.now(), text, about))
         self._on_violation()
 
     def moment(self) -> None:
@@ -45,7 +67,7 @@ class Journal:
         sent = self.sent.setdefault(partition, {})
         producer_id, epoch, sequence = first
         for number, value in enumerate(values):
-            record = sent.setdefault(value, Sent())
+            record = sent.setdefault(value, Sent(first_at=self.now()))
             record.attempts += 1
             record.identities.add((producer_id, epoch, sequence + number) if producer_id >= 0 else NO_IDENTITY)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from ottla.sim.incarnation import CURRENT
 from ottla.sim.journal import Journal
 from ottla.sim.trace import Trace
 
@@ -24,6 +25,8 @@ class Outcome:
     trace: Trace
     digest: str
     virtual_s: float
+    timeline: str = ""
+    """What led to the violations, for a person; empty if there are none."""
 
     def report(self) -> str:
         listed = "\n".join(f"  - {violation}" for violation in self.violations[:20])
@@ -31,10 +34,15 @@ class Outcome:
 
 
 @contextmanager
-def watched_log(journal: Journal, count: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
+def watched_log(
+    journal: Journal,
+    count: Mapping[str, str] = MappingProxyType({}),
+    note: Callable[[str, str, str], None] = lambda host, event, details: None,
+) -> Iterator[None]:
     """The nodes' own log stays quiet, but for exceptions that are no disk's: those are mistakes.
 
-    `count` has messages, before anything is put into them, and what they are counted as.
+    `count` has messages, before anything is put into them, and what they are counted as; `note` is told of those, with
+    the host that they are from.
     """
 
     class Watcher(logging.Handler):
@@ -44,6 +52,7 @@ def watched_log(journal: Journal, count: Mapping[str, str] = MappingProxyType({}
                 journal.complain(f"the node logged {record.getMessage()}: {error!r}")
             elif (name := count.get(str(record.msg))) is not None:
                 journal.counts[name] += 1
+                note(living.host if (living := CURRENT.get()) is not None else "", name, record.getMessage())
 
     logger, watcher = logging.getLogger("ottla"), Watcher()
     propagates, level = logger.propagate, logger.level

@@ -11,7 +11,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ottla.broker.context import Api, Context
-from ottla.broker.txn_requests import ask, fenced
+from ottla.broker.txn_patience import add_partitions
+from ottla.broker.txn_requests import fenced
 from ottla.coordinator.txn.transaction import ProducerEpoch
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import OFFSETS_TOPIC, TopicPartition
@@ -36,11 +37,9 @@ async def _add(context: Context, request: Any) -> ErrorCode:
     producer = ProducerEpoch(request.producer_id, request.producer_epoch)
     try:
         partition = TopicPartition(OFFSETS_TOPIC, context.node.groups.partition_of(request.group_id))
+        return await add_partitions(context.node, name, producer, (partition,), 0)
     except KafkaError as error:
         return error.code
-    return await ask(
-        context, name, lambda txns: txns.add_partitions(name, producer, (partition,), 0), lambda code: code
-    )  # fmt: skip
 
 
 API: Final = Api(25, "AddOffsetsToTxn", oldest=0, newest=4, handle=handle)

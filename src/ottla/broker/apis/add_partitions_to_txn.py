@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple
 
 from ottla.broker.context import Api, Context, Waiting
 from ottla.broker.group_requests import answer_of
-from ottla.broker.txn_requests import ask, fenced
+from ottla.broker.txn_patience import add_partitions
+from ottla.broker.txn_requests import fenced
 from ottla.coordinator.txn.transaction import EPOCH_BUMPS_FROM, ProducerEpoch
-from ottla.model.errors import ErrorCode
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import INTERNAL_TOPICS, TopicPartition
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 
@@ -47,7 +48,7 @@ def _add_for_client(context: Context, request: Any) -> Any | Waiting:
     refused = _refusal(context, transaction)
     if refused:
         return tell(refused)
-    told = context.node.txns.submit(name, lambda txns: txns.add_partitions(name, producer, partitions, 0))
+    told = add_partitions(context.node, name, producer, partitions, 0)
     return Waiting(
         told,
         lambda told: tell(
@@ -65,10 +66,10 @@ async def _of_brokers(context: Context, request: Any) -> Any:
         )
         for each in request.transactions
     ]
-    answers = await asyncio.gather(*[_add(context, each) for each in transactions])
+    asked = [_ask(context, each) for each in transactions]  # all of them, before one is waited for
     results = [
-        {"transactional_id": each.name, "topic_results": _topics(codes)}
-        for each, codes in zip(transactions, answers, strict=True)
+        {"transactional_id": each.name, "topic_results": _topics(await _codes(each, told))}
+        for each, told in zip(transactions, asked, strict=True)
     ]
     return _respond(context, _NONE, results)
 
@@ -92,22 +93,28 @@ def _transaction(name: str, producer_id: int, epoch: int, topics: Any, *, verify
     return _Transaction(name, ProducerEpoch(producer_id, epoch), verify_only, tuple(partitions))
 
 
-async def _add(context: Context, transaction: _Transaction) -> _Codes:
+def _ask(context: Context, transaction: _Transaction) -> _Codes | asyncio.Future[ErrorCode] | asyncio.Future[_Codes]:
+    """Another broker asks, and comes again by itself after CONCURRENT_TRANSACTIONS: others of it are not held up."""
     name, producer, verify_only, partitions = transaction
     refused = _refusal(context, transaction)
     if refused:
         return refused
+    txns = context.node.txns
     if verify_only:
-        return await ask(
-            context,
-            name,
-            lambda txns: txns.verify(name, producer, partitions),
-            lambda code: dict.fromkeys(partitions, code),
-        )
-    code = await ask(
-        context, name, lambda txns: txns.add_partitions(name, producer, partitions, EPOCH_BUMPS_FROM), lambda code: code
-    )
-    return dict.fromkeys(partitions, code)
+        return txns.submit(name, lambda txns: txns.verify(name, producer, partitions))
+    return txns.submit(name, lambda txns: txns.add_partitions(name, producer, partitions, EPOCH_BUMPS_FROM))
+
+
+async def _codes(
+    transaction: _Transaction, told: _Codes | asyncio.Future[ErrorCode] | asyncio.Future[_Codes]
+) -> _Codes:
+    if isinstance(told, dict):
+        return told
+    try:
+        answer = await told
+    except KafkaError as error:
+        answer = error.code
+    return answer if isinstance(answer, dict) else dict.fromkeys(transaction.partitions, answer)
 
 
 def _refusal(context: Context, transaction: _Transaction) -> _Codes:

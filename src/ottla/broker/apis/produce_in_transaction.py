@@ -59,10 +59,14 @@ class InTransaction:
         if partition.log.producers.has_open(header.producer_id, header.producer_epoch):
             return None
         question, key = self._question, partition.key
-        question.add(partition, header.base_sequence, self._context.node.env.clock.now_ms())
+        node = self._context.node
+        begun = question.add(partition, header.base_sequence, node.env.clock.now_ms())
         if key in question.codes:
             return self._refused(key)
-        kept = _Kept(partition, bytes(batch), self._context.node.env.loop.create_future())
+        if begun is not None and node.txn_partitions.is_known(question, key):
+            question.is_answered(partition, begun)
+            return None
+        kept = _Kept(partition, bytes(batch), node.env.loop.create_future())
         self._kept.append(kept)
         return kept.result
 

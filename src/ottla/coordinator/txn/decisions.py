@@ -144,6 +144,11 @@ def verify(
     return dict.fromkeys(partitions, code)
 
 
+def is_part(known: Transaction, producer: ProducerEpoch, partition: TopicPartition) -> bool:
+    """What `verify` tells with NONE."""
+    return known.producer == producer and known.state not in ENDING and partition in known.partitions
+
+
 # -- its end
 
 

@@ -148,6 +148,15 @@ class TxnMachine:
     ) -> Outcome[dict[TopicPartition, ErrorCode]]:
         return Outcome(decisions.verify(self.transactions.get(transactional_id), producer, partitions))
 
+    def has_committed(self, transactional_id: str, producer: ProducerEpoch, partition: TopicPartition) -> bool:
+        """Whether a partition is in the open transaction, and nothing about that is still to be committed."""
+        known = self.transactions.get(transactional_id)
+        return (
+            known is not None
+            and known is self.transactions.committed_get(transactional_id)
+            and decisions.is_part(known, producer, partition)
+        )
+
     def end(
         self, transactional_id: str, producer: ProducerEpoch, is_commit: bool, client_version: int
     ) -> Outcome[Ended]:

@@ -12,6 +12,7 @@ from ottla.model.errors import ErrorCode
 from ottla.record.batch import computed_crc
 from ottla.record.reader import iterate_batches, read_records
 from ottla.record.records import CorruptBatch
+from ottla.sim.cluster.cast import Cast
 from ottla.sim.cluster.client import ClusterClient, Leader
 from ottla.sim.cluster.oracle import NOBODY
 from ottla.sim.log_files import PartitionId
@@ -37,7 +38,7 @@ class Place:
 class Consumer:
     def __init__(self, client: ClusterClient, *, max_wait_s: float, max_bytes: int) -> None:
         self._client = client
-        self._max_wait = timedelta(seconds=max_wait_s)
+        self._max_wait_s = max_wait_s
         self._max_bytes = max_bytes
         self.places: dict[PartitionId, Place] = {}
 
@@ -50,6 +51,18 @@ class Consumer:
     async def run(self) -> None:
         while not self._client.stopping:
             await self.poll()
+
+    def has_all(self, cast: Cast) -> bool:
+        """Up to the ends of the leaders' logs."""
+        for key, place in self.places.items():
+            partition = cast.leader(key)
+            if partition is None or place.position < partition.log.end_offset:
+                return False
+        return True
+
+    def _is_behind(self) -> bool:
+        """Then nobody waits for what is still to come: a long poll at one leader would hold up what another has."""
+        return any(place.position < place.high_watermark[1] for place in self.places.values())
 
     async def poll(self) -> None:
         """One request to each leader."""
@@ -95,7 +108,7 @@ class Consumer:
             topics.setdefault(key.topic_id, {"topic_id": key.topic_id, "partitions": []})["partitions"].append(row)
         return {
             "replica_id": -1,
-            "max_wait": self._max_wait,
+            "max_wait": timedelta(seconds=0.0 if self._is_behind() else self._max_wait_s),
             "min_bytes": 1,
             "max_bytes": self._max_bytes * 3,
             "isolation_level": 0,

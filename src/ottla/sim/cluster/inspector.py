@@ -44,6 +44,7 @@ class Inspector:
     def _look_at_partition(self, member: Member, partition: Partition, story: PartitionStory) -> None:
         oracle, high_watermark = self._oracle, partition.high_watermark
         end = partition.log.end_offset
+        oracle.has_log(story.id, member.id, end)
         role = "leads" if partition.is_leader else "follows"
         if high_watermark > end and not partition.is_being_cut:
             oracle.complain(f"node {member.id} {role} {story.name} with a high watermark of {high_watermark} of {end}")

@@ -6,48 +6,67 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
+from ottla.sim.cluster.coverage import coverage
 from ottla.sim.cluster.scenario import run
-
-SEEN = (
-    "elections", "ISR shrinks", "ISR expansions", "truncations", "snapshot loads", "controllers", "records excused",
-)  # fmt: skip
+from ottla.sim.cluster.variation import AS_DRAWN, Variation
 
 
 @dataclass(slots=True)
 class Report:
+    """What is left of a run: the trace is large."""
+
     seed: int
     violations: list[str]
     counts: Counter[str]
     virtual_s: float
-    text: str
+    timeline: str
+
+    def replay(self, variation: Variation = AS_DRAWN) -> str:
+        """The command that repeats it."""
+        return f"ottla sim replay {self.seed} {variation.arguments()}".rstrip()
+
+    def text(self, variation: Variation = AS_DRAWN) -> str:
+        listed = "\n".join(f"  - {violation}" for violation in self.violations[:20])
+        return f"seed {self.seed} failed:\n{listed}\n  again: {self.replay(variation)}"
 
 
-def one(seed: int, trace: str | None = None) -> Report:
-    outcome = run(seed)
+def one(seed: int, variation: Variation = AS_DRAWN, trace: str | None = None) -> Report:
+    outcome = run(seed, variation)
     if trace is not None:
         Path(trace).write_text(str(outcome.trace))
-    return Report(seed, outcome.violations, outcome.counts, outcome.virtual_s, outcome.report())
+    return Report(seed, outcome.violations, outcome.counts, outcome.virtual_s, outcome.timeline)
 
 
-def many(first: int, seeds: int, jobs: int) -> Iterator[Report]:
+def many(first: int, seeds: int, jobs: int, variation: Variation = AS_DRAWN) -> Iterator[Report]:
+    """As they end. One job runs here, which is easier to look into and to interrupt."""
     left = iter(range(first, first + seeds))
+    work = partial(one, variation=variation)
+    if jobs <= 1:
+        yield from map(work, left)
+        return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=50) as pool:
-        running: set[Future[Report]] = {pool.submit(one, seed) for seed in islice(left, 2 * jobs)}
-        while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            running |= {pool.submit(one, seed) for seed in islice(left, len(done))}
-            yield from (each.result() for each in done)
+        running: set[Future[Report]] = {pool.submit(work, seed) for seed in islice(left, 2 * jobs)}
+        try:
+            while running:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                running |= {pool.submit(work, seed) for seed in islice(left, len(done))}
+                yield from (each.result() for each in done)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Summary:
-    def __init__(self) -> None:
+    def __init__(self, variation: Variation = AS_DRAWN) -> None:
+        self.variation = variation
         self.seeds = 0
-        self.failed: list[int] = []
+        self.failed: list[Report] = []
         self.virtual_s = 0.0
         self.totals: Counter[str] = Counter()
         self.saw: Counter[str] = Counter()
@@ -58,16 +77,18 @@ class Summary:
         self.seeds += 1
         self.virtual_s += report.virtual_s
         self.totals += report.counts
-        # the first controller of a cluster says nothing
-        self.saw.update(name for name in SEEN if report.counts[name] > (name == "controllers"))
+        self.saw.update(name for name, count in report.counts.items() if count > 0)
         if report.violations:
-            self.failed.append(report.seed)
+            self.failed.append(report)
         for name, value in (
             ("virtual s", report.virtual_s),
             ("faults", report.counts["faults"]),
             ("records acknowledged", report.counts["records acknowledged"]),
         ):
             self.least[name] = min(value, self.least.get(name, value))
+
+    def rows(self) -> list[dict[str, Any]]:
+        return coverage(self.saw, self.totals)
 
     def line(self) -> str:
         took = monotonic() - self._began
@@ -78,7 +99,20 @@ class Summary:
 
     def __str__(self) -> str:
         least = ", ".join(f"{value:,.0f} {name}" for name, value in self.least.items())
-        saw = "\n".join(f"  {self.saw[name]:>6} {name} ({self.totals[name]:,} in all)" for name in SEEN)
-        faults = sorted(name for name in self.totals if name.startswith("fault: "))
-        told = ", ".join(f"{name.removeprefix('fault: ')} {self.totals[name]}" for name in faults)
-        return f"{self.line()}\nat least, each: {least}\nseeds that saw\n{saw}\nfaults: {told}"
+        mean = self.totals["faults"] / max(self.seeds, 1)
+        return f"{self.line()}\neach at least {least}; {mean:.1f} faults on average"
+
+    def values(self) -> dict[str, Any]:
+        """For programs."""
+        took = monotonic() - self._began
+        return {
+            "seeds": self.seeds,
+            "failed": [
+                {"seed": each.seed, "violations": each.violations, "replay": each.replay(self.variation)}
+                for each in self.failed
+            ],
+            "virtual_s": round(self.virtual_s, 3),
+            "took_s": round(took, 3),
+            "least": {name.replace(" ", "_"): value for name, value in self.least.items()},
+            "coverage": self.rows(),
+        }

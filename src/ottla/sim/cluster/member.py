@@ -14,7 +14,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.model.config import broker_config
 from ottla.sim.cluster.oracle import Oracle
 from ottla.sim.disk import SimDisk
-from ottla.sim.log_files import PartitionId, partition_folders, read_folder
+from ottla.sim.log_files import PartitionId, StoredLog, partition_folders, read_folder
 from ottla.sim.running import RunningNode
 from ottla.sim.world import World
 
@@ -71,19 +71,30 @@ class Member(RunningNode):
     def _died(self, disk: SimDisk, is_power_loss: bool) -> None:
         self.is_starting = True
         if is_power_loss:
-            self._ends = _ends_of_logs(disk)
+            self._ends = self._ends_of_logs(disk)
 
     def _after_end(self, disk: SimDisk, is_power_loss: bool) -> None:
         if is_power_loss:
-            left = _ends_of_logs(disk)
+            left = self._ends_of_logs(disk)
             cut = {key: left.get(key, 0) for key, end in self._ends.items() if left.get(key, 0) < end}
             self._oracle.lost_power(self.id, cut)
+
+    # -- its files
+
+    def stored_logs(self) -> dict[PartitionId, StoredLog]:
+        return self._logs_on(self.disk)
+
+    def _logs_on(self, disk: SimDisk) -> dict[PartitionId, StoredLog]:
+        files = disk.snapshot()
+        return {
+            key: read_folder(files, folder)
+            for log_dir in self.config.log_dirs
+            for key, folder in partition_folders(files, log_dir).items()
+        }
+
+    def _ends_of_logs(self, disk: SimDisk) -> dict[PartitionId, int]:
+        return {key: log.end for key, log in self._logs_on(disk).items()}
 
 
 def host_name(node_id: int) -> str:
     return f"n{node_id}"
-
-
-def _ends_of_logs(disk: SimDisk) -> dict[PartitionId, int]:
-    files = disk.snapshot()
-    return {key: read_folder(files, folder).end for key, folder in partition_folders(files, LOG_DIR).items()}

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.metadata.image import MetadataImage, PartitionImage
-from ottla.sim.journal import Journal, short
+from ottla.sim.journal import Journal, Place, short
 from ottla.sim.log_files import PartitionId
 
 NOBODY = -1
@@ -60,6 +60,8 @@ class PartitionStory:
     """Who may lead without loss: those in sync and the eligible, or who they were when there was one last."""
     watermarks: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """The last that was seen, by epoch, leader and his life."""
+    seen: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
+    """By replica: when its log was seen to end where. For a person who looks for what was lost."""
 
 
 class Oracle(Journal):
@@ -78,6 +80,10 @@ class Oracle(Journal):
         self._raft_leaders: dict[int, int] = {}
         self.acknowledged = 0
         """Records."""
+
+    def complain(self, text: str, about: Place | None = None) -> None:
+        super().complain(text, about)
+        self._note("violation", text)
 
     def watch(self, partition: PartitionId, name: str) -> None:
         story = self.partitions.setdefault(partition, PartitionStory(partition, name))
@@ -105,7 +111,8 @@ class Oracle(Journal):
             if fact is not None and not fact.is_excused and not is_old:
                 self.complain(
                     f"{who} has {short(value)} at {number} of {story.name}, where {fact.who} had {short(fact.value)} "
-                    f"at {fact.at:.3f} s"
+                    f"at {fact.at:.3f} s",
+                    Place(partition, number),
                 )
             elif fact is None or not is_old:
                 story.facts[number] = Fact(value, who, now, is_old)
@@ -211,7 +218,13 @@ class Oracle(Journal):
         if known != leader:
             self.complain(f"{who} says that {leader} leads {story.name} in epoch {epoch}, but {known} does")
 
-    # -- leaders
+    # -- leaders and other replicas
+
+    def has_log(self, partition: PartitionId, node: int, end: int) -> None:
+        """A node's log was seen to end there."""
+        seen = self.partitions[partition].seen.setdefault(node, [])
+        if not seen or seen[-1][1] != end:
+            seen.append((self.now(), end))
 
     def leads(self, partition: PartitionId, epoch: int, node: int, life: int, high_watermark: int) -> None:
         story = self.partitions[partition]
@@ -228,8 +241,8 @@ class Oracle(Journal):
         known = self._raft_leaders.setdefault(epoch, node)
         if known != node:
             self.complain(f"nodes {known} and {node} both lead the quorum in epoch {epoch}")
-        if len(self._raft_leaders) > self.counts["controllers"]:
-            self.counts["controllers"] = len(self._raft_leaders)
+        if len(self._raft_leaders) > 1 + self.counts["elections of a controller"]:  # the first one says nothing
+            self.counts["elections of a controller"] = len(self._raft_leaders) - 1
 
 
 def _content(image: MetadataImage) -> object:

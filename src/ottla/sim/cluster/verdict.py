@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ottla.sim.checkers import check_contents
-from ottla.sim.cluster.member import LOG_DIR, Member
+from ottla.sim.cluster.logs import ReplicaLogs
 from ottla.sim.cluster.oracle import Oracle, PartitionStory
-from ottla.sim.journal import short
-from ottla.sim.log_files import StoredLog, partition_folders, read_folder
+from ottla.sim.journal import Place, short
+from ottla.sim.log_files import StoredLog
 
 
-def check_logs(oracle: Oracle, members: Sequence[Member]) -> None:
-    logs: dict[object, dict[int, StoredLog]] = {}
-    for member in members:
-        files = member.disk.snapshot()
-        for key, folder in partition_folders(files, LOG_DIR).items():
-            logs.setdefault(key, {})[member.id] = read_folder(files, folder)
+def check_logs(oracle: Oracle, logs: ReplicaLogs) -> None:
     for key, story in oracle.partitions.items():
         for violation in _check(oracle, story, logs.get(key, {})):
             oracle.complain(violation)
+        if (leading := logs.get(key, {}).get(story.leader)) is not None:
+            _check_promises(oracle, story, leading)
 
 
 def _check(oracle: Oracle, story: PartitionStory, logs: dict[int, StoredLog]) -> Iterator[str]:
@@ -40,15 +37,22 @@ def _check(oracle: Oracle, story: PartitionStory, logs: dict[int, StoredLog]) ->
                 f"{story.name} ends at {log.end} at node {replica} and at {leading.end} at its leader {story.leader}; "
                 f"the first difference is at {first}"
             )
+
+
+def _check_promises(oracle: Oracle, story: PartitionStory, leading: StoredLog) -> None:
     for offset, fact in story.facts.items():
         found = leading.records.get(offset)
         if not fact.is_excused and (found is None or found.value != fact.value):
             instead = "nothing" if found is None else short(found.value)
-            yield (
+            oracle.complain(
                 f"{story.name}: {short(fact.value)} at {offset}, which {fact.who} had at {fact.at:.3f} s, is lost; "
-                f"there is {instead}"
+                f"there is {instead}",
+                Place(story.id, offset),
             )
     for offset, (value, epoch) in story.appended.items():
         found = leading.records.get(offset)
         if epoch == story.leader_epoch and not story.excuses and (found is None or found.value != value):
-            yield f"{story.name}: {short(value)} at {offset} is lost, although its leader never changed"
+            oracle.complain(
+                f"{story.name}: {short(value)} at {offset} is lost, although its leader never changed",
+                Place(story.id, offset),
+            )

@@ -1,0 +1,30 @@
+"""What clients do in a simulated cluster; see workload.py for how to add something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Final, NamedTuple
+
+from ottla.sim.cluster.workload import Workload
+from ottla.sim.cluster.workloads.records import Records
+
+
+class Drawn(NamedTuple):
+    """A workload, and how many of all seeds have it."""
+
+    kind: type[Workload]
+    share: float
+
+
+WORKLOADS: Final[Mapping[str, Drawn]] = {
+    drawn.kind.name: drawn
+    for drawn in (
+        Drawn(Records, 1.0),
+    )
+}  # fmt: skip
+
+
+def drawn_by(seed: int) -> tuple[str, ...]:
+    """By name. Each is drawn by a number of its own: those that are added later leave the others as they were."""
+    return tuple(name for name, (_, share) in WORKLOADS.items() if Random(f"{seed}/{name}").random() < share)
