@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from tests.log.given import NOW, Machine, all_batches, append, config, everything, marker
@@ -53,7 +53,11 @@ class Tables:
     """A machine with a compacted log and a cleaner for it."""
 
     def __init__(
-        self, machine: Machine, settings: CleanerSettings = SMALL, high_watermark: int | None = None, **overrides: object
+        self,
+        machine: Machine,
+        settings: CleanerSettings = SMALL,
+        high_watermark: int | None = None,
+        **overrides: Any,
     ) -> None:
         """`high_watermark` says how far it is committed, if not to the end."""
         self.machine = machine

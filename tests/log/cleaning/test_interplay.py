@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.log.cleaning.given import NEWCOMER, SMALL, TABLE, Tables, offsets, read_on
@@ -18,7 +19,7 @@ def machine() -> Iterator[Machine]:
         yield machine
 
 
-def dirty(machine: Machine, **overrides: object) -> Tables:
+def dirty(machine: Machine, **overrides: Any) -> Tables:
     tables = Tables(machine, segment_bytes=300, **overrides)
     for n in range(20):
         tables.put([(b"k%d" % (n % 4), b"%d" % n)])

@@ -1,6 +1,7 @@
 """How far a log may be cleaned, and when it is due: Kafka's rules as tables."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.log.cleaning.given import Tables
@@ -21,7 +22,7 @@ def machine() -> Iterator[Machine]:
         yield machine
 
 
-def five_segments(machine: Machine, **overrides: object) -> Tables:
+def five_segments(machine: Machine, **overrides: Any) -> Tables:
     """Of two offsets each, from 0, 2, 4, 6 on, an hour apart, the last of them an hour old; the active one at 8."""
     tables = Tables(machine, segment_bytes=100_000, **overrides)
     for n in range(5):
@@ -51,7 +52,7 @@ def five_segments(machine: Machine, **overrides: object) -> Tables:
     ],
 )  # fmt: skip
 def test_cleanable_offsets(
-    machine: Machine, cleaned: int | None, stable: int, overrides: dict[str, object], expected: tuple[int, int]
+    machine: Machine, cleaned: int | None, stable: int, overrides: dict[str, Any], expected: tuple[int, int]
 ) -> None:
     tables = five_segments(machine, **overrides)
     found = plan(tables.log, cleaned, stable, NOW)
