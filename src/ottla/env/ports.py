@@ -155,6 +155,10 @@ class Workplace(Protocol):
         """Seconds on a clock that only goes forward."""
 
 
+class WorkerDied(Exception):
+    """A process has ended in the middle of its work, perhaps for the memory it took."""
+
+
 class Executor(Protocol):
     """Work that must not happen on the loop."""
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from ottla.env.ports import Workplace
+from ottla.env.ports import WorkerDied, Workplace
 from ottla.env.worker import LENGTH, Said, framed
 
 T = TypeVar("T")
@@ -19,10 +19,6 @@ IDLE_S: Final = 30.0  # the memory of one that has nothing to do is worth more t
 
 # Not `-m`: what it answers with must have the same names there and here.
 _MAIN: Final = "from ottla.env.worker import main; main()"
-
-
-class WorkerDied(Exception):
-    """A process has ended in the middle of its work, perhaps for the memory it took."""
 
 
 class _Worker:
@@ -35,6 +31,7 @@ class _Worker:
             self.timer.cancel()
         if self.process.returncode is None:
             self.process.kill()
+        self.process._transport.close()  # type: ignore[attr-defined]  # else its pipes outlive the loop
 
 
 class Processes:

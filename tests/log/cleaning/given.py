@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -73,6 +74,10 @@ class Tables:
         manager = self.machine.manager({TABLE: (TABLE_ID, self.config)}, committed)
         manager.cleaner = LogCleaner(self.machine.env, manager._timers, manager, lambda: self.settings)
         return manager
+
+    @staticmethod
+    def settings_with(**changes: Any) -> CleanerSettings:
+        return replace(SMALL, **changes)
 
     @property
     def cleaner(self) -> LogCleaner:

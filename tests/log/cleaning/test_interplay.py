@@ -162,6 +162,7 @@ def test_a_log_nobody_writes_to_is_compacted_by_max_compaction_lag(machine: Mach
 
 
 def test_the_cleaner_looks_by_itself(machine: Machine) -> None:
+    """After log.cleaner.backoff.ms, unless log.cleaner.enable says no."""
     tables = dirty(machine)
     machine.call(tables.manager.start)
     machine.pass_time(16)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.env.files import is_shortage
-from ottla.env.ports import Env
+from ottla.env.ports import Env, WorkerDied
 from ottla.env.timers import Timer, TimerWheel
 from ottla.log.cleaning.contract import CleanedGroup, Contract, CorruptSegment, LastOfProducer, Limits, Outcome, Source
 from ottla.log.cleaning.planning import Plan, must_roll, plan
@@ -71,6 +71,7 @@ class LogCleaner:
         self._settings = settings
         self._running: dict[PartitionLog, Cleaning] = {}
         self._held: dict[PartitionLog, int] = {}
+        self._passed_over: set[PartitionLog] = set()  # in this look: what could not be cleaned is tried in the next
         self._timer: Timer | None = None
         self._looking: asyncio.Task[None] | None = None
         self._is_compiled = False
@@ -120,6 +121,7 @@ class LogCleaner:
         settings = self._settings()
         if not settings.enabled:
             return
+        self._passed_over.clear()
         while not self._stopped:
             chosen = await self._filthiest()
             if chosen is not None and len(self._running) < settings.threads:
@@ -157,6 +159,7 @@ class LogCleaner:
             and log.failed is None
             and log not in self._running
             and log not in self._held
+            and log not in self._passed_over
             and not self.state.is_uncleanable(log)
         )
 
@@ -225,6 +228,9 @@ class LogCleaner:
             )
             self.state.mark_uncleanable(log, log_dir.path)
             outcome = None
+        except WorkerDied as error:
+            _log.error("%s could not be cleaned, and is tried again later: %s", log.partition, error)
+            outcome = None
         except OSError as error:
             if not cleaning.given_up and not log.closed:
                 _log.error("%s could not be cleaned: %s", log.folder, error)
@@ -239,6 +245,7 @@ class LogCleaner:
             log_dir.note_cleaned(log.partition, outcome.end_offset)
             self.state.cleaned(log, found, outcome)
             return
+        self._passed_over.add(log)
         with suppress(OSError):
             remove_cleaned(self._env, log)
 
