@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka.admin
 import numpy as np
 import psutil
 from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from crc32c import crc32c
 
 from bench.bars import Bar, Direction
@@ -192,8 +192,9 @@ def _clean(node: Node, base: int, size: int, *, with_load: bool) -> dict[str, An
 
 
 def _lower_the_ratio(node: Node) -> None:
-    lower = ConfigEntry("min.cleanable.dirty.ratio", "0.001", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, "table", incremental_configs=[lower])
+    admin: Any = confluent_kafka.admin
+    lower = admin.ConfigEntry("min.cleanable.dirty.ratio", "0.001", incremental_operation=admin.AlterConfigOpType.SET)
+    resource = admin.ConfigResource(admin.ResourceType.TOPIC, "table", incremental_configs=[lower])
     for future in node.admin.incremental_alter_configs([resource]).values():
         future.result(30)
 

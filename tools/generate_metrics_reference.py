@@ -9,7 +9,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from ottla.broker import group_metrics, lag_metrics, node_metrics, quorum_metrics, request_metrics
+from ottla.broker import (
+    controller_metrics,
+    group_metrics,
+    lag_metrics,
+    node_metrics,
+    quorum_metrics,
+    request_metrics,
+)
 from ottla.broker.telemetry import telemetry
 from ottla.env import disk, loop_lag, process_metrics
 from ottla.env.metrics import Family
@@ -33,6 +40,7 @@ histogram has `_bucket`, `_sum` and `_count` since the start.
 PARTS: Sequence[tuple[str, ModuleType]] = (
     ("Topics, partitions and the cluster", node_metrics),
     ("The metadata quorum", quorum_metrics),
+    ("The controller, and the way to it", controller_metrics),
     ("Groups and their lag, as exporters for Kafka name it", lag_metrics),
     ("Rebalances", group_metrics),
     ("Requests", request_metrics),

@@ -253,7 +253,8 @@ TESTED = {
     "broker/test_dynamic_config.py::test_what_a_topic_takes_from_its_broker_changes_in_the_running_log": (
         "log.retention.ms", "log.retention.bytes", "log.segment.bytes", "log.roll.ms", "log.roll.jitter.ms",
         "log.index.size.max.bytes", "log.index.interval.bytes", "log.flush.interval.messages", "log.flush.interval.ms",
-        "log.cleanup.policy", "log.cleaner.max.compaction.lag.ms", "log.message.timestamp.type",
+        "log.cleanup.policy", "log.cleaner.min.cleanable.ratio", "log.cleaner.delete.retention.ms",
+        "log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", "log.message.timestamp.type",
         "log.message.timestamp.before.max.ms", "log.message.timestamp.after.max.ms", "log.preallocate",
     ),
     "interop/test_fetch_sessions.py::test_a_full_cache_gives_no_session_and_clients_get_their_records_all_the_same": (

@@ -182,6 +182,7 @@ class LogDir:
             self.was_clean,
             self._recovery_points.get(partition, 0),
             self._start_offsets.get(partition, 0),
+            self.high_watermarks.get(partition),
             self.cleaned_offsets.get(partition, 0) > 0,
         )
         return self._opened(load_log(self._env, request))

@@ -183,8 +183,13 @@ class LogManager:
         if log_dir is None:
             return False
         log.doubt_from(0 if fully else offset)
-        if not await log_dir.checkpoint_durably() or not is_wanted():
-            log.doubt_from(None)
+        shall_be_cut = False
+        try:
+            shall_be_cut = await log_dir.checkpoint_durably() and is_wanted()
+        finally:
+            if not shall_be_cut:
+                log.doubt_from(None)
+        if not shall_be_cut:
             return False
         try:
             paths = (truncate_fully_and_start_at if fully else truncate_to)(self._env, log, offset)

@@ -56,6 +56,7 @@ class LoadRequest:
     clean: bool
     recovery_point: int = 0
     start_offset: int = 0
+    high_watermark: int | None = None
     was_compacted: bool = False
     """Offsets may be missing, even if the topic is not compacted any more."""
 
@@ -113,7 +114,9 @@ class _Loader:
         self._request = request
         self._names = names
         self._config = request.config
-        self._producers = ProducerLoader(env.disk, request.folder, str(request.partition))
+        self._producers = ProducerLoader(
+            env.disk, request.folder, str(request.partition), committed=request.high_watermark
+        )
         self._stored_epochs: list[EpochStart] = []
         self._epochs = LeaderEpochs()
         self._was_compacted = request.config.compact or request.was_compacted

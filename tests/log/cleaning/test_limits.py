@@ -21,8 +21,7 @@ from ottla.env.processes import Processes
 from ottla.log.cleaning.contract import Limits
 from ottla.log.cleaning.offset_map import OffsetMap
 from ottla.log.cleaning.pieces import Pace, in_pieces
-from ottla.model.config import BrokerConfig
-from ottla.model.config.broker import standalone
+from ottla.model.config.broker import broker_config, standalone
 from ottla.model.names import TopicPartition
 
 
@@ -34,7 +33,7 @@ def machine() -> Iterator[Machine]:
 
 def limits(**given: str) -> Limits:
     names = {f"log.cleaner.{name.replace('_', '.')}": value for name, value in given.items()}
-    return _cleaner_settings(BrokerConfig.from_properties({**standalone("/nowhere", 9092), **names})).limits
+    return _cleaner_settings(broker_config({**standalone("/nowhere", 9092), **names})).limits
 
 
 def test_memory_and_speed_are_shared_by_as_many_as_may_clean_at_once() -> None:
