@@ -43,10 +43,12 @@ TOPIC = {
     "index.interval.bytes": "500", "delete.retention.ms": "0",
 }  # fmt: skip
 
+STARTED = int(time.time() * 1000)  # producers that were not heard of for a day would be forgotten
+
 
 def fill(log: PartitionLog, round_number: int) -> None:
     """Every codec, tombstones, idempotent batches, transactions that end either way; several segments."""
-    now = int(time.time() * 1000)
+    now = STARTED + round_number
     sequences = {producer: round_number * 100 for producer in (3, 4, 50, 51)}
 
     def write(producer: int, n: int, *, txn: bool = False) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.log.cleaning.given import SMALL, TABLE, Tables, headers, offsets, records, values
 from tests.log.given import NOW, Machine, check_finding, check_indexes, everything, producer_state, replayed
 
+from ottla.log.time_search import batch_at_or_after, record_at_or_after
 from ottla.record.batch import DELETE_HORIZON_BIT, Codec
 from ottla.record.reader import read_records
 
@@ -80,6 +81,23 @@ def test_the_brokers_time_stays(machine: Machine) -> None:
     tables.compact()
     assert headers(tables.log)[0].max_timestamp == before
     assert headers(tables.log)[0].record_count == 1
+
+
+def test_a_time_is_found_where_a_record_is_left(machine: Machine) -> None:
+    tables = Tables(machine)
+    tables.put([(b"a", b"1"), (b"b", b"1")], append_time=True, timestamp=NOW)
+    tables.put([(b"c", b"1")], producer_id=7, timestamp=NOW + 10)
+    tables.put([(b"a", b"2"), (b"c", b"2")], timestamp=NOW + 20)
+    tables.compact()
+    assert [header.record_count for header in headers(tables.log)] == [1, 0, 2]
+    batch = batch_at_or_after(tables.log, NOW, 0)
+    assert batch is not None
+    found = record_at_or_after(batch.file.pread(batch.size, batch.position), NOW, 0)
+    assert found is not None
+    assert found.offset == 1
+    batch = batch_at_or_after(tables.log, NOW + 10, 0)  # the batch that was emptied: whoever asks goes on behind it
+    assert batch is not None
+    assert record_at_or_after(batch.file.pread(batch.size, batch.position), NOW + 10, 0) is None
 
 
 # -- tombstones

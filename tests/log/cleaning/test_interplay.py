@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from tests.log.cleaning.given import NEWCOMER, SMALL, TABLE, Tables, offsets, read_on
-from tests.log.given import NOW, Machine
+from tests.log.given import NOW, Machine, check_finding, check_indexes, everything, producer_state
 
 from ottla.log.cleaning.planning import plan
+from ottla.log.fetched_batches import fetched_batches
 from ottla.model.names import TopicPartition
 
 
@@ -176,3 +177,38 @@ def test_the_cleaner_looks_by_itself(machine: Machine) -> None:
     assert len(offsets(tables.log)) == count
     found = plan(tables.log, tables.cleaned_offset, tables.log.end_offset, NOW)
     assert found.dirty_bytes > 0
+
+
+def test_a_follower_copies_a_cleaned_log(machine: Machine) -> None:
+    """Offsets are missing, and batches are empty: it takes them as they are, and knows the same of producers."""
+    tables = dirty(machine)
+    for n in range(8):
+        tables.put([(b"k%d" % (n % 2), b"%d" % n)], producer_id=7, sequence=n)
+    tables.put([(b"k9", b"aborted")], producer_id=8, transactional=True)
+    tables.end(8, commit=False)
+    tables.put([(b"k0", b"end"), (b"k1", b"end")])
+    tables.compact()
+    leader = tables.log
+    assert len(offsets(leader)) < 10
+    other = TopicPartition("copy", 0)
+    follower = machine.call(tables.manager.get_or_create, other, leader.topic_id.__class__(int=9), tables.config)
+
+    def copy() -> None:
+        while follower.end_offset < leader.end_offset:
+            found = leader.read(follower.end_offset, 700, leader.end_offset, at_least_one=True)
+            if found is None:
+                break
+            data = found.file.pread(found.size, found.position)
+            headers = fetched_batches(data, follower.end_offset, 0)
+            follower.append_as_is(data[: sum(header.size for header in headers)], headers, NOW)
+
+    machine.call(copy)
+    follower.producers.on_high_watermark(follower.end_offset)
+    assert everything(follower) == everything(leader)
+    assert read_on(follower, NEWCOMER).table == read_on(leader, NEWCOMER).table
+    assert follower.aborted_between(0, 99) == leader.aborted_between(0, 99)
+    theirs, ours = producer_state(follower.producers), producer_state(leader.producers)
+    assert theirs[7][:3] == ours[7][:3]
+    assert theirs[8][0] == ours[8][0]
+    check_finding(follower)
+    check_indexes(follower)
