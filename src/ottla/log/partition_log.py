@@ -77,6 +77,7 @@ class PartitionLog(ReadableLog):
         self.on_flushed: Callable[[int], None] = _nobody_listens
         self.rest: Rest | None = None  # what retention has found
         self.on_failed: Callable[[], None] = _nobody_cares
+        self.on_closed: Callable[[], None] = _nobody_cares  # for whoever works with its files elsewhere
         self.on_error: Callable[[OSError], None] = _nobody_listens  # for the log dir, which fails as a whole
         self._env = env
         self._latest_epoch = epochs.latest
@@ -567,6 +568,7 @@ class PartitionLog(ReadableLog):
 
     def close(self) -> None:
         self.closed = True
+        self.on_closed()
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         for segment in self.segments:

@@ -124,7 +124,7 @@ class LogCleaner:
         self._passed_over.clear()
         while not self._stopped:
             chosen = await self._filthiest()
-            if chosen is not None and len(self._running) < settings.threads:
+            if chosen is not None and len(self._running) < max(settings.threads, 1):
                 self._begin(*chosen, settings)
             elif self._running:
                 await asyncio.wait({running.task for running in self._running.values()}, return_when="FIRST_COMPLETED")
@@ -192,9 +192,7 @@ class LogCleaner:
         """Ends the cleaning of a log; a swap that has begun is finished first."""
         running = self._running.get(log)
         if running is not None:
-            running.given_up = True
-            if running.work is not None:
-                running.work.cancel()
+            running.give_up()
             await asyncio.wait([running.task])
 
     @asynccontextmanager
@@ -215,6 +213,7 @@ class LogCleaner:
         cleaning = Cleaning(log, found)
         cleaning.task = asyncio.ensure_future(self._clean(log_dir, cleaning, settings))
         self._running[log] = cleaning
+        log.on_closed = cleaning.give_up  # at once: another topic's files may be under the same names in a moment
         cleaning.task.add_done_callback(lambda _: self._running.pop(log, None))
 
     async def _clean(self, log_dir: LogDir, cleaning: Cleaning, settings: CleanerSettings) -> None:
@@ -275,8 +274,7 @@ class LogCleaner:
             while made and not cleaning.is_over:
                 paths = await swap(self._env, log, made.popleft())
                 if paths is None:
-                    cleaning.given_up = True
-                    cleaning.work.cancel()
+                    cleaning.give_up()
                     return None
                 self._logs.remove_files(paths, log.config.file_delete_delay_ms)
             if cleaning.is_over or (cleaning.work.done() and not made):

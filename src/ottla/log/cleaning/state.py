@@ -71,6 +71,12 @@ class Cleaning:
         self.work: asyncio.Future[Any] | None = None
         self.given_up = False
 
+    def give_up(self) -> None:
+        """Ends the process, wherever it is; a swap that has begun goes on as far as the log allows."""
+        self.given_up = True
+        if self.work is not None:
+            self.work.cancel()
+
     @property
     def is_over(self) -> bool:
         return self.given_up
