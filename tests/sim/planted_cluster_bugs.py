@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +29,8 @@ from ottla.replica.follower_state import FollowerState
 from ottla.replica.isr import Isr
 from ottla.replica.leading import Leading
 from ottla.replica.partition import Partition
+
+Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def commit_without_the_followers(patch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,8 @@ class DiskFaults:
 
     async def _empty_disk(self, random: Random) -> None:
         member = random.choice(self._replaceable)
+        if not self._oracle.may_replace_disk(member.id):
+            return
         member.restart_after_s = random.choice(((0.02, 0.3), (3.0, 12.0)))
         member.replace_disk()
 

@@ -55,6 +55,8 @@ class PartitionStory:
     """By replica: where a loss of power has cut its log, until it is in sync again."""
     rotten: dict[int, int] = field(default_factory=dict)
     """By replica: the first offset that it can no longer read, as bits have flipped."""
+    replaced: set[int] = field(default_factory=set)
+    """Replicas that have new disks, and nothing of the partition yet."""
     needs_help: bool = False
     """If nobody leads: who was trusted has a new disk, and only a person can decide to go on with what is left."""
     excuses: list[tuple[float, int]] = field(default_factory=list)
@@ -173,8 +175,17 @@ class Oracle(Journal):
     def replaces_disk(self, node: int) -> None:
         """A node has an empty disk now, and will not lead what only it had: somebody must say who shall."""
         for story in self.partitions.values():
+            if node in story.replicas:
+                story.replaced.add(node)
             if node in story.trusted:
                 story.needs_help = True
+
+    def may_replace_disk(self, node: int) -> bool:
+        """Whether some other replica of all that the node has keeps its log: nothing comes back without any."""
+        return all(
+            node not in story.replicas or set(story.replicas) - story.replaced - {node}
+            for story in self.partitions.values()
+        )
 
     def mended(self, node: int, partition: PartitionId) -> None:
         """Somebody has taken the rotten files away: the node has nothing of the partition now."""
@@ -236,6 +247,7 @@ class Oracle(Journal):
         for replica in now.isr:
             if replica not in story.isr:
                 story.ends.pop(replica, None)
+                story.replaced.discard(replica)
                 if replica in story.rotten:
                     story.ends[replica] = story.rotten[replica]
         before = (story.leader, story.leader_epoch, story.isr, story.elr)

@@ -69,8 +69,6 @@ class Member:
             except NoAnswer:
                 await client.refresh()
                 await client.pause(0.05, 0.3)
-            if client.random.random() < 0.01:
-                await self._pause_like_a_slow_application()
         try:
             await self._leave()
         except NoAnswer:
@@ -83,7 +81,8 @@ class Member:
     async def _leave(self) -> None:
         raise NotImplementedError
 
-    async def _pause_like_a_slow_application(self) -> None:
+    async def _work_for_long(self) -> None:
+        """Nobody hears of it meanwhile: it may commit what is no longer its own."""
         await asyncio.sleep(self.client.random.choice((1.0, 4.0, SESSION_S + 3.0)))
 
     # -- what it owns
@@ -116,6 +115,8 @@ class Member:
             await client.pause(0.1, 0.4)
             return
         await consumer.poll()
+        if client.random.random() < 0.01:
+            await self._work_for_long()
         registers = self.state.registers
         offsets = {
             key: place.position for key, place in consumer.places.items() if place.position != registers[key].kept
