@@ -20,6 +20,7 @@ from ottla.broker import (
 from ottla.broker.telemetry import telemetry
 from ottla.env import disk, loop_lag, process_metrics
 from ottla.env.metrics import Family
+from ottla.log.cleaning import state as cleaning_state
 from ottla.wire import connection_metrics
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "metrics.md"
@@ -47,6 +48,7 @@ PARTS: Sequence[tuple[str, ModuleType]] = (
     ("Connections", connection_metrics),
     ("The event loop", loop_lag),
     ("Disks", disk),
+    ("Compaction", cleaning_state),
     ("The process", process_metrics),
 )
 

@@ -195,6 +195,7 @@ class LogMove:
             sync_file(disk, path)
         disk.sync_dir(self.folder)
         moved = self.target.take_over(self.folder, log, min(log.flushed_offset, log.end_offset))
+        self.target.note_cleaned(log.partition, self.source.cleaned_offsets.get(log.partition))
         _log.info("%s moved from %s to %s", log.partition, self.source.path, self.target.path)
         try:
             return Moved(moved, self.source.let_go(log))

@@ -202,6 +202,7 @@ class Host:
                 self._loop,
                 self._random(f"{life}/executor"),
                 observe=lambda event, details: self._trace.note(self.name, event, details),
+                disk=self.disk,
             ),
             random=SeededRandom(self._random(f"{life}/random")),
         )
