@@ -202,8 +202,8 @@ def test_a_high_watermark_beyond_the_end_goes_back_with_the_log(three: Cluster) 
     story.pause(*others)
     story.write(b"lost one", b"lost two", timeout_ms=30_000)  # committed once the others are out
     assert story.led().high_watermark == 3
-    three.stop(*(node.config.node_id for node in others))
-    three.stop(old.config.node_id)
+    for node in (*others, old):
+        three.stop(node.config.node_id)
 
     three.start(*(node.config.node_id for node in others))
     story.write(b"kept")

@@ -26,14 +26,15 @@ def set_config(cluster: ProcessCluster, kind: str, name: str, **values: str) -> 
         for key, value in values.items()
     ]
     resource = ConfigResource(kind, name, incremental_configs=entries)
-    for done in admin(cluster.bootstrap).incremental_alter_configs([resource]).values():
+    through = admin(cluster.bootstrap)  # which must live until it is done
+    for done in through.incremental_alter_configs([resource]).values():
         done.result(PATIENCE_S)
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_a_throttled_move_is_slow_until_the_throttle_goes(whole: ProcessCluster, side: str) -> None:
     topic, through = a_name("throttled"), admin(whole.bootstrap)
-    made = NewTopic(topic, replica_assignment=[[1, 2]], config={"min.insync.replicas": "1"})
+    made = NewTopic(topic, 1, replica_assignment=[[1, 2]], config={"min.insync.replicas": "1"})
     through.create_topics([made])[topic].result(PATIENCE_S)
     until(lambda: leaders(whole, topic) == [1])
     produce(whole.bootstrap, topic, [b"x" * 10_000] * (SIZE // 10_000))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from ottla.cli.admin.session import Session, raise_for
 from ottla.cli.admin.topics import CHANGE_WITHIN_S, TopicInfo, by_topic, change_timeout
-from ottla.model.errors import OttlaError
+from ottla.model.errors import ErrorCode, OttlaError
 from ottla.model.names import TopicPartition
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+_LOOKS: Final = 50
+_LOOK_AGAIN_S: Final = 0.1
 
 
 async def offsets(
@@ -44,12 +47,23 @@ async def offsets_of(
         request = ListOffsetsRequest(
             replica_id=cast(Any, -1), isolation_level=cast(Any, 0), topics=tuple(rows_of_topics)
         )
-        for topic in (await session.call(request, broker=leader)).topics:
+        for topic in (await _once_known(session, request, leader)).topics:
             for part in topic.partitions:
                 place = TopicPartition(topic.name, part.partition_index)
                 raise_for(part.error_code, None, f"offsets of {place}")
                 found[place] = part.offset
     return found
+
+
+async def _once_known(session: Session, request: Any, leader: int) -> Any:
+    """A leader that was elected a moment ago does not know yet what is committed (KIP-207)."""
+    for _ in range(_LOOKS):
+        answer = await session.call(request, broker=leader)
+        codes = {part.error_code for topic in answer.topics for part in topic.partitions}
+        if ErrorCode.offset_not_available not in codes:
+            break
+        await asyncio.sleep(_LOOK_AGAIN_S)
+    return answer
 
 
 async def delete_records(session: Session, topic: TopicInfo, before: Mapping[int, int]) -> dict[int, int]:
