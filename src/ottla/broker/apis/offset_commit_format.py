@@ -146,7 +146,7 @@ def write_answer(version: int, correlation_id: int, topics: Iterable[Answered]) 
 
 
 def write_all_fine(version: int, correlation_id: int, topics: Sequence[Topic]) -> bytes:
-    """The same for a request in which every partition was committed. Of a topic without any nothing is said."""
+    """The same for a request in which every partition was committed; a topic without any is not told of."""
     row = _FLEXIBLE_FINE.pack if version >= FLEXIBLE else _FINE.pack
     packed = [(topic.named, [row(partition) for partition, _, _ in topic.rows]) for topic in topics if topic.rows]
     return _frame(version, correlation_id, packed)
