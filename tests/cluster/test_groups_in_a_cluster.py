@@ -1,4 +1,5 @@
-"""Groups of both protocols while the node of their coordinator is killed, stopped, restarted: no commit is lost."""
+"""Groups of both protocols while the node of their coordinator is killed, stopped, restarted: no commit is lost, and
+nothing of their history."""
 
 from __future__ import annotations
 
@@ -13,9 +14,14 @@ from tests.broker.apis.asking import FIND_COORDINATOR, ask
 from tests.cluster.clients import QUIET, a_name, create_topic, isr_is_full, produce
 from tests.waiting import PATIENCE_S, until
 
+from ottla.cli.admin import session
+from ottla.cli.cluster_options import Addresses, Cluster
+from ottla.cli.group.why import report_on
+from ottla.model.errors import OttlaError
 from ottla.testing.process_cluster import ProcessCluster
 
 OFFSETS = "__consumer_offsets"
+HISTORY = "__ottla_group_history"
 
 
 def settings(cluster: ProcessCluster, group: str, protocol: str) -> dict[str, Any]:
@@ -78,6 +84,17 @@ def committed(cluster: ProcessCluster, topic: str, group: str, partitions: int) 
         consumer.close()
 
 
+def first_rebalance(cluster: ProcessCluster, group: str) -> dict[str, Any] | None:
+    """As `ottla group why --output json` tells it, once it is complete."""
+    where = Cluster(Addresses().convert(cluster.bootstrap, None, None))
+    try:
+        report = session.run(where, lambda there: report_on(there, group, None, int(time.time() * 1000)))
+    except OttlaError:  # nothing is known of it yet
+        return None
+    told: list[dict[str, Any]] = report.as_value(100)["history"]
+    return next((each for each in told if each["number"] == 0 and each.get("outcome") == "completed"), None)
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("fate", ["killed", "stopped"])
 def test_a_group_goes_on_where_it_was_when_its_coordinator_moves(
@@ -87,11 +104,13 @@ def test_a_group_goes_on_where_it_was_when_its_coordinator_moves(
     produce(whole.bootstrap, topic, [b"%d" % number for number in range(60)])
     member = Member(whole, topic, group, protocol)
     member.read(20)
-    until(lambda: isr_is_full(whole, OFFSETS))
+    remembered = until(lambda: first_rebalance(whole, group))
+    until(lambda: isr_is_full(whole, OFFSETS) and isr_is_full(whole, HISTORY))
     before = coordinator(whole, group)
     (whole.kill if fate == "killed" else whole.stop)(before)
     member.read(40)
     until(lambda: coordinator(whole, group) not in (0, before))
+    assert until(lambda: first_rebalance(whole, group)) == remembered
     whole.start(before)
     member.read(60)
     member.close()

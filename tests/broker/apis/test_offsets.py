@@ -18,7 +18,7 @@ from tests.broker.apis.committing import await_coordinator, commit, committed, d
 from tests.broker.apis.test_authorization import denying
 from tests.waiting import until
 
-from ottla.broker.apis import offset_fetch
+from ottla.broker.apis import offset_fetch_format
 from ottla.coordinator.group.offsets import Offsets
 from ottla.env.slices import Work
 from ottla.model.errors import ErrorCode
@@ -103,14 +103,14 @@ def test_answers_are_made_in_slices(address: str, group: str, topic: str, stable
     commit(address, group, {topic: {0: 1}})
     lets_others: list[bool] = []
 
-    def row(*told: Any) -> dict[str, Any]:
+    def write(*told: Any) -> None:
         work = getcurrent()
         lets_others.append(isinstance(work, Work) and work.due < inf)
-        return made(*told)
+        made(*told)
 
-    made = offset_fetch._topic
+    made = offset_fetch_format._write_group
     wanted = None if asks_all else [{"name": topic, "partition_indexes": [0]}]
-    with patch.object(offset_fetch, "_topic", row):
+    with patch.object(offset_fetch_format, "_write_group", write):
         ask(address, OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": wanted}] * 3, require_stable=stable)
 
     assert lets_others == [True] * 3

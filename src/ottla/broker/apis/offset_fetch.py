@@ -9,41 +9,44 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from datetime import timedelta
 from typing import Any, Final
-from uuid import UUID
 
+from ottla.broker.apis.offset_fetch_format import (
+    BY_ID,
+    ERROR_OF_GROUP,
+    MANY_GROUPS,
+    Group,
+    Topic,
+    errors_of,
+    write_answer,
+)
 from ottla.broker.context import Api, Context
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.group.offsets import Fetched, Wanted
 from ottla.coordinator.machine import Outcome
-from ottla.env.slices import Rows
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import Operation, Resource
 
-_ERROR_OF_GROUP: Final = 2
 _STABLE: Final = 7
-_MANY_GROUPS: Final = 8
 _BY_MEMBER: Final = 9
-_BY_ID: Final = 10
-_Answer = dict[str, Any]
 _Found = ErrorCode | dict[str, list[Fetched]] | list[list[Fetched]]
 
 
-def handle(context: Context, request: Any) -> Any | Coroutine[Any, Any, Any]:
-    groups = request.groups if context.version >= _MANY_GROUPS else (request,)
+def handle(context: Context, request: Any) -> bytes | Coroutine[Any, Any, bytes]:
+    groups = request.groups if context.version >= MANY_GROUPS else (request,)
     if context.version >= _STABLE and request.require_stable:
         return _when_stable(context, groups)
     return _respond(context, [_fetch_now(context, group) for group in groups])
 
 
-def _respond(context: Context, answers: Sequence[_Answer]) -> Any:
-    if context.version >= _MANY_GROUPS:
-        return context.respond(throttle_time=timedelta(0), groups=answers)
-    return context.respond(throttle_time=timedelta(0), **answers[0])
+def _respond(context: Context, groups: Sequence[Group]) -> bytes:
+    header = context.header
+    if errors := errors_of(header.version, groups):
+        context.count_errors(errors)
+    return write_answer(header.version, header.correlation_id, groups)
 
 
-def _fetch_now(context: Context, group: Any) -> _Answer:
+def _fetch_now(context: Context, group: Any) -> Group:
     """From what is committed."""
     question = _Question(context, group)
     if not question.is_allowed:
@@ -55,7 +58,7 @@ def _fetch_now(context: Context, group: Any) -> _Answer:
     return question.answer(found)
 
 
-async def _when_stable(context: Context, groups: Sequence[Any]) -> Any:
+async def _when_stable(context: Context, groups: Sequence[Any]) -> bytes:
     """From all that is there; the answer waits until it is committed.
 
     All are asked before any is waited for. No tasks: what they do would not be done in slices.
@@ -76,7 +79,7 @@ def _ask(context: Context, question: _Question) -> tuple[_Question, asyncio.Futu
     return question, found
 
 
-async def _answered(question: _Question, found: asyncio.Future[_Found] | ErrorCode) -> _Answer:
+async def _answered(question: _Question, found: asyncio.Future[_Found] | ErrorCode) -> Group:
     if isinstance(found, ErrorCode):
         return question.refuse(found)
     try:
@@ -91,9 +94,9 @@ class _Question:
     def __init__(self, context: Context, group: Any) -> None:
         self._context = context
         self._group = group
-        self._by_id = context.version >= _BY_ID
+        self._by_id = context.version >= BY_ID
         self._wanted: list[Wanted] = []
-        self._refused: list[_Answer] = []
+        self._refused: list[Topic] = []
         if self.is_allowed:
             self._sort_out()
 
@@ -105,11 +108,11 @@ class _Question:
     def is_allowed(self) -> bool:
         return self._context.allowed(Operation.DESCRIBE, Resource.GROUP, self._group.group_id)
 
-    def refuse(self, code: ErrorCode) -> _Answer:
+    def refuse(self, code: ErrorCode) -> Group:
         topics = []
-        if self._context.version < _ERROR_OF_GROUP:
+        if self._context.version < ERROR_OF_GROUP:
             topics = [self._nothing(topic, code) for topic in self._group.topics]
-        return {"group_id": self._group.group_id, "error_code": code, "topics": topics}
+        return Group(self._group.group_id, code, topics)
 
     def ask(self, machine: GroupMachine, *, stable: bool) -> _Found:
         """Only what must be of one moment."""
@@ -124,24 +127,24 @@ class _Question:
             return machine.offsets.fetch_all(group.group_id, stable=stable)
         return machine.offsets.fetch(group.group_id, self._wanted, stable=stable)
 
-    def answer(self, found: _Found) -> _Answer:
+    def answer(self, found: _Found) -> Group:
         if isinstance(found, ErrorCode):
             return self.refuse(found)
         topics = self._all(found) if isinstance(found, dict) else self._some(found)
-        return {"group_id": self._group.group_id, "error_code": ErrorCode.none, "topics": topics}
+        return Group(self._group.group_id, ErrorCode.none, topics)
 
-    def _all(self, found: dict[str, list[Fetched]]) -> list[_Answer]:
+    def _all(self, found: dict[str, list[Fetched]]) -> list[Topic]:
         """Topics that the asker may not see are left out, and in versions with ids those that have none any more."""
         topics = []
         for name, rows in found.items():
             topic_id = self._context.node.image.topic_ids.get(name)
             if self._may_see(name) and (topic_id is not None or not self._by_id):
-                topics.append(_topic(name, topic_id, rows))
+                topics.append(Topic(name, topic_id, rows))
         return topics
 
-    def _some(self, found: list[list[Fetched]]) -> list[_Answer]:
+    def _some(self, found: list[list[Fetched]]) -> list[Topic]:
         pairs = zip(self._wanted, found, strict=True)
-        return [_topic(topic.topic, topic.topic_id, rows) for topic, rows in pairs] + self._refused
+        return [Topic(topic.topic, topic.topic_id, rows) for topic, rows in pairs] + self._refused
 
     def _sort_out(self) -> None:
         for topic in self._group.topics or ():
@@ -162,23 +165,9 @@ class _Question:
         known = self._context.node.image.topics.get(topic.topic_id)
         return known.name if known is not None else None
 
-    def _nothing(self, topic: Any, code: ErrorCode) -> _Answer:
+    def _nothing(self, topic: Any, code: ErrorCode) -> Topic:
         rows = [Fetched(partition, code=code) for partition in topic.partition_indexes]
-        return _topic("", topic.topic_id, rows) if self._by_id else _topic(topic.name, None, rows)
-
-
-def _topic(name: str, topic_id: UUID | None, rows: list[Fetched]) -> _Answer:
-    partitions = [
-        {
-            "partition_index": row.partition,
-            "committed_offset": row.offset,
-            "committed_leader_epoch": row.leader_epoch,
-            "metadata": row.metadata,
-            "error_code": row.code,
-        }
-        for row in Rows(rows)
-    ]
-    return {"name": name, "topic_id": topic_id, "partitions": partitions}
+        return Topic("", topic.topic_id, rows) if self._by_id else Topic(topic.name, None, rows)
 
 
 API: Final = Api(9, "OffsetFetch", oldest=1, newest=10, handle=handle, takes_long=True)
