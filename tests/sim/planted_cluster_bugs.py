@@ -227,7 +227,7 @@ def let_moves_end_too_early(patch: pytest.MonkeyPatch) -> None:
 def answer_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
     append = Shard._append_batch
 
-    def hasty(self: Shard, batch: bytes) -> Any:
+    def hasty(self: Shard[Any], batch: bytes) -> Any:
         error = append(self, batch)
         self.committed(self.partition.log.end_offset)
         return error

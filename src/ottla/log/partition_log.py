@@ -74,6 +74,7 @@ class PartitionLog(ReadableLog):
         self._stopped_at = end_offset if as_stopped else None  # where a stop left everything in order
         self.failed: OSError | None = None
         self.closed = False
+        self.cuts = 0  # how often its end was cut off
         self.on_flushed: Callable[[int], None] = _nobody_listens
         self.rest: Rest | None = None  # what retention has found
         self.on_failed: Callable[[], None] = _nobody_cares
@@ -507,6 +508,7 @@ class PartitionLog(ReadableLog):
         self.flushed_offset = min(self.flushed_offset, end_offset)
         self._flush_goal = min(self._flush_goal, end_offset)
         self._due_flush, self._held_offset = min(self._due_flush, end_offset), min(self._held_offset, end_offset)
+        self.cuts += 1
         self._cut_is_due = False
         self._flush_limit = end_offset if self._flushing is not None else None
         self._stopped_at = self.rest = None
