@@ -146,6 +146,7 @@ def cleaning(codec: Codec, *, with_load: bool) -> Any:
         node.forget_clients()
         base, size = fill(node.data / "table-0", codec)
         (node.data / CLEAN_SHUTDOWN_MARK).unlink(missing_ok=True)
+        os.sync()  # segments that rolled in the course of things have been synced long ago
         node.start()
         figures = _clean(node, base, size, with_load=with_load)
         node.stop()

@@ -11,7 +11,15 @@ from ottla.log.cleaning import kernels
 from ottla.log.cleaning.cleaned_segment import CleanedSegment
 from ottla.log.cleaning.contract import CleanedGroup, Contract, Outcome, Source
 from ottla.log.cleaning.offset_map import OffsetMap
-from ottla.log.cleaning.pieces import Pace, checked_header, damaged, in_pieces, marker_of, records_of
+from ottla.log.cleaning.pieces import (
+    Pace,
+    are_large_and_sound,
+    checked_header,
+    damaged,
+    in_pieces,
+    marker_of,
+    records_of,
+)
 from ottla.log.cleaning.transactions import CleanedTransactions
 from ottla.log.paths import LOG_SUFFIX, offset_name
 from ottla.record.batch import DELETE_HORIZON_BIT, HEADER_SIZE, TIMESTAMP_TYPE_BIT, BatchHeader
@@ -83,6 +91,7 @@ class Filtering:
     def _filter_piece(self, file: File, data: Any, verify: bool) -> int:
         numbers = self._numbers
         numbers[kernels.AT] = 0
+        verify = verify and not are_large_and_sound(data, file)
         self._make_scratch(data.size)
         while True:
             kernels.filter_batches(

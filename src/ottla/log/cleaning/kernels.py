@@ -1,5 +1,7 @@
 """The loops over every record, compiled by numba: keys into a map, records out of batches that later ones replace.
 
+All in one file, since numba's cache notices changes of the file that a loop stands in, and not of others.
+
 Imported only where cleaning is done, which is in a process of its own. Bytes are arrays of uint8. A number that is
 negative where a position is expected says that the bytes are no records: nothing here reads beyond what it was given.
 """
@@ -292,9 +294,23 @@ def map_records(
 
 
 @compiled
+def find_batches(data: Any, size: int, ends: Any) -> int:
+    """Where whole batches end, as far as they look like batches; gives how many there are."""
+    at, count = 0, 0
+    while at + HEADER <= size and count < ends.size:
+        length = read_int(data, at + 8, 4)
+        if length < HEADER - OVERHEAD or data[at + 16] != 2 or at + OVERHEAD + length > size:
+            break
+        at += OVERHEAD + length
+        ends[count] = at
+        count += 1
+    return count
+
+
+@compiled
 def map_batches(
-    data: Any, size: int, from_offset: int, table: Any, secret: Any, most: int, hashes: Any, offsets: Any, tables: Any,
-    numbers: Any,
+    data: Any, size: int, from_offset: int, table: Any, secret: Any, most: int, hashes: Any, offsets: Any, verify: bool,
+    tables: Any, numbers: Any,
 ) -> None:  # fmt: skip
     """Enters the keys of plain batches, one after the other."""
     while True:
@@ -313,7 +329,7 @@ def map_batches(
         if read_int(data, at + 21, 2) & SPECIAL_BITS:
             numbers[WHY] = AT_SPECIAL
             return
-        if crc32c(tables, data, at + 21, end) != read_int(data, at + 17, 4) & 0xFFFFFFFF:
+        if verify and crc32c(tables, data, at + 21, end) != read_int(data, at + 17, 4) & 0xFFFFFFFF:
             numbers[WHY] = DAMAGED
             return
         base_offset = read_int(data, at, 8)

@@ -13,7 +13,15 @@ import numpy as np
 from ottla.env.ports import File, Workplace
 from ottla.log.cleaning import kernels
 from ottla.log.cleaning.contract import Contract, Outcome, Source
-from ottla.log.cleaning.pieces import Pace, checked_header, damaged, in_pieces, marker_of, records_of
+from ottla.log.cleaning.pieces import (
+    Pace,
+    are_large_and_sound,
+    checked_header,
+    damaged,
+    in_pieces,
+    marker_of,
+    records_of,
+)
 from ottla.log.cleaning.transactions import CleanedTransactions
 from ottla.log.paths import LOG_SUFFIX, offset_name
 
@@ -78,14 +86,15 @@ class _Mapping:
     def _map_piece(self, file: File, data: Any) -> int | None:
         numbers, chart, first_dirty = self._numbers, self.map, self._contract.first_dirty
         numbers[kernels.AT] = 0
+        is_sound = are_large_and_sound(data, file)
         while True:
             kernels.map_batches(
                 data, data.size, first_dirty, chart.table, chart.secret, chart.most, chart.hashes, chart.offsets,
-                self._tables, numbers,
+                not is_sound, self._tables, numbers,
             )  # fmt: skip
             why = numbers[kernels.WHY]
             if why == kernels.AT_SPECIAL:
-                why = self._map_special(file, data, int(numbers[kernels.AT]))
+                why = self._map_special(file, data, int(numbers[kernels.AT]), not is_sound)
                 if why == kernels.AT_END:
                     continue
             if why == kernels.MAP_FULL:
@@ -94,10 +103,10 @@ class _Mapping:
                 raise damaged(file, int(numbers[kernels.AT]))
             return int(numbers[kernels.AT])
 
-    def _map_special(self, file: File, data: Any, at: int) -> int:
+    def _map_special(self, file: File, data: Any, at: int, verify: bool) -> int:
         """A batch that is compressed, or part of a transaction, or ends one."""
         numbers, chart, first_dirty = self._numbers, self.map, self._contract.first_dirty
-        header = checked_header(data, at, file)
+        header = checked_header(data, at, file, verify=verify)
         if header.is_control:
             self._transactions.on_marker(header.producer_id, header.last_offset, marker_of(data, at, header, file))
         elif (

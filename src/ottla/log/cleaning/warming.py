@@ -21,7 +21,8 @@ def warm_up() -> bool:
     offsets, starts = np.empty(kernels.BLOCK, dtype=np.int64), np.empty(batch.size, dtype=np.int64)
     kept, found, none = np.empty(batch.size, dtype=np.bool_), np.zeros(3, dtype=np.int64), np.empty(0, dtype=np.int64)
     target, rows = np.empty(4 * batch.size, dtype=np.uint8), np.zeros((4, 3), dtype=np.int64)
-    kernels.map_batches(batch, batch.size, 0, table, secret, 4, hashes, offsets, tables, numbers)
+    kernels.find_batches(batch, batch.size, offsets)
+    kernels.map_batches(batch, batch.size, 0, table, secret, 4, hashes, offsets, True, tables, numbers)
     kernels.map_records(batch, HEADER_SIZE, batch.size, 2, 0, 0, table, secret, 4, hashes, offsets, numbers)
     numbers[kernels.AT] = 0
     kernels.filter_batches(
