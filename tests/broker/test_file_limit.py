@@ -31,6 +31,8 @@ def test_when_it_is_too_low(limit: int, segments: int, connections: int, is_low:
         assert f"may have {limit} files open" in warning
         assert "ulimit -n 100000" in warning
         assert "LimitNOFILE" in warning
+        assert "KAFKA_STORAGE_ERROR" in warning
+        assert "offline" not in warning  # tests/broker/test_log_dirs.py has that they stay
 
 
 def test_a_node_counts_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli import input_records
 from ottla.cli.input_records import Input, NewRecord, Splitting, inputs, json_records, split_record
 from ottla.model.errors import OttlaError
 
@@ -42,6 +43,15 @@ def test_files_are_read_by_line_by_delimiter_or_as_a_whole(tmp_path: Path) -> No
     assert [data for data, _ in inputs((), [str(file)], b";", whole=False)] == [b"a\r\nb", b"c\n\nd"]
     assert list(inputs((), [str(file)], b"\n", whole=True)) == [Input(file.read_bytes(), str(file))]
     assert [data for data, _ in inputs(["v"], [str(file)], b";", whole=False)] == [b"v", b"a\r\nb", b"c\n\nd"]
+
+
+@pytest.mark.parametrize(("delimiter", "whole"), [(b"\n", False), (b";", False), (b"\n", True)])
+def test_a_record_that_does_not_end_is_refused_before_it_fills_the_memory(
+    monkeypatch: pytest.MonkeyPatch, delimiter: bytes, whole: bool
+) -> None:
+    monkeypatch.setattr(input_records, "LONGEST", 1_000_000)
+    with pytest.raises(OttlaError, match=r"/dev/zero(, line 1)? is longer than a record can be \(1000000 bytes\)"):
+        list(inputs((), ["/dev/zero"], delimiter, whole=whole))
 
 
 def test_a_missing_file_is_told() -> None:

@@ -110,3 +110,12 @@ def test_version() -> None:
     from ottla import __version__
 
     assert run_ottla("--version").stdout == f"ottla {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "args", [("storage", "random-uuid"), ("completion", "bash"), ("config", "explain", "retention.ms")]
+)
+def test_output_that_finds_no_room_is_told_in_one_line(args: tuple[str, ...]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*OTTLA, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (1, "ottla: the output cannot be written: No space left on device\n")

@@ -12,6 +12,7 @@ import termios
 import time
 
 import pytest
+from confluent_kafka import Producer
 from tests.cli.command import OTTLA, Run, new_topic_name
 from tests.waiting import PATIENCE_S
 
@@ -107,6 +108,19 @@ def test_records_that_would_take_over_a_terminal_are_shown_harmless(node: str, o
 
     piped = ottla("consume", topic, "-e", "-f", template).stdout
     assert f"{evil} {name}={evil} {evil};" in piped
+
+
+def test_a_transactional_id_that_would_take_over_a_terminal_is_shown_harmless(node: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": node, "transactional.id": "\x1b]0;owned\x07; reboot", "log_level": 0})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"value", partition=0)
+    assert producer.flush(PATIENCE_S) == 0
+    code, shown = at_terminal(node, "txn", "why", topic)
+    producer.abort_transaction(PATIENCE_S)
+    assert code == 1 and r"\x1b]0;owned\x07; reboot, producer" in shown
+    assert r"ottla txn abort '\x1b]0;owned\x07; reboot'" in shown  # to be copied, as one word
+    assert not {"\x1b", "\x07"} & set(shown)
 
 
 def test_typing_records(node: str, ottla: Run, topic: str) -> None:

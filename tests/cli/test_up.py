@@ -16,6 +16,9 @@ import pytest
 from tests.cli.command import OTTLA, run_ottla, unused_port
 from tests.waiting import PATIENCE_S, until
 
+from ottla.cli.up import SNIPPET
+from ottla.testing.node import running_node
+
 
 class Foreground:
     """`ottla up` as in a terminal: its own process group, so that Ctrl-C can be sent to all of it."""
@@ -28,7 +31,7 @@ class Foreground:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line)
-            if "consumer.poll" in line:  # the last line of the greeting
+            if "consumer.close" in line:  # the last line of the greeting
                 break
 
     @property
@@ -192,3 +195,10 @@ def test_down_without_a_folder_is_told(tmp_path: Path) -> None:
     refused = run_ottla("down", "--data", str(tmp_path / "none"))
     assert refused.returncode == 1
     assert "there is no data folder" in refused.stderr
+
+
+def test_what_is_said_to_try_works_whatever_the_number_of_partitions(tmp_path: Path) -> None:
+    with running_node(tmp_path, num_partitions=32, group_initial_rebalance_delay_ms=0) as node:
+        program = SNIPPET.format(address=node.address)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.stdout == "b'world'\n", done.stderr

@@ -264,7 +264,7 @@ def test_ctrl_c_stops_all_nodes_in_order(data: Path) -> None:
     shown = ""
     for line in process.stdout:
         shown += line
-        if "consumer.poll" in line:
+        if "consumer.close" in line:
             break
     assert "3 brokers, 3 controllers (node 1, 2, 3)" in shown
     assert "internal and new ones have 3 replicas; acks=all waits for 2 in sync" in shown

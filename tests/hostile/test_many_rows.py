@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -11,11 +12,13 @@ import pytest
 from tests.hostile.conftest import MB, Bystander, Peak
 from tests.hostile.many_rows import arrays_in, swollen
 from tests.interop.conftest import create_topic
-from tests.interop.raw import API_VERSIONS, METADATA, Raw, frame, framed
+from tests.interop.raw import API_VERSIONS, FETCH, METADATA, PRODUCE, Raw, fetch_values, frame, framed, produce_values
 from tests.waiting import PATIENCE_S, at_best
 
 from ottla.broker.apis.registry import ALL
 from ottla.env.slices import MOST_ROWS
+from ottla.record.builder import build_batch
+from ottla.record.records import Record
 from ottla.testing.process import NodeProcess
 from ottla.wire.varint import uvarint
 
@@ -93,6 +96,82 @@ def test_nobody_waits_for_a_request_of_many_rows(
         return 0.0 if pings.slowest < SHORT_S else pings.slowest / took
 
     assert at_best(share, below=0.5) < 0.5
+
+
+def produced(rows: int, name: str) -> bytes:
+    batch = build_batch([Record(None, b"x", time.time_ns() // 1_000_000)])
+    named = [{"index": number, "records": batch} for number in range(rows)]
+    return frame(PRODUCE, 9, **{**produce_values(name, batch), "topic_data": [{"name": name, "partition_data": named}]})
+
+
+def produced_to_topics(rows: int, name: str) -> bytes:
+    batch = build_batch([Record(None, b"x" * 100, time.time_ns() // 1_000_000)])
+    named = [{"name": f"{name}{n}", "partition_data": [{"index": 0, "records": batch}]} for n in range(rows)]
+    return frame(PRODUCE, 9, **{**produce_values(name, batch), "topic_data": named})
+
+
+def fetched(rows: int, name: str) -> bytes:
+    return frame(FETCH, 11, **fetch_values({(name, number): 0 for number in range(rows)}))
+
+
+def fetched_of_topics(rows: int, name: str) -> bytes:
+    return frame(FETCH, 12, **fetch_values({(f"{name}{number}", 0): 0 for number in range(rows)}))
+
+
+@pytest.mark.parametrize("request_of", [produced, produced_to_topics, fetched, fetched_of_topics])
+@pytest.mark.parametrize("name", [TOPIC, "not-there"])
+def test_nobody_waits_for_many_partitions_that_are_written_or_read(
+    node: NodeProcess, bystander: Bystander, topic_id: UUID, name: str, request_of: Callable[[int, str], bytes]
+) -> None:
+    request = request_of(ROWS // 2, name)
+
+    def slowest() -> float:
+        """As a share of the time that the answer took."""
+        with Pings(node.port) as pings:
+            began = time.perf_counter()
+            assert outcome(node, request)
+            took = time.perf_counter() - began
+            time.sleep(0.05)  # who still waits is answered
+        return pings.slowest / took
+
+    assert at_best(slowest, below=0.5) < 0.5
+
+
+def test_of_many_partitions_those_that_are_there_are_written_and_read(
+    node: NodeProcess, bystander: Bystander, topic_id: UUID
+) -> None:
+    with Raw(node.port, timeout=60) as raw:
+        raw.send(produced(ROWS // 2, TOPIC))
+        (topic,) = raw.receive_answer(PRODUCE, 9).responses
+        assert [row.error_code.name for row in topic.partition_responses[:2]] == ["none", "unknown_topic_or_partition"]
+        assert [row.index for row in topic.partition_responses] == list(range(ROWS // 2))
+        offset = topic.partition_responses[0].base_offset
+        wanted = {(TOPIC, number): offset for number in range(ROWS // 2)}
+        raw.send(frame(FETCH, 11, **fetch_values(wanted, max_wait_ms=1000)))
+        (read,) = raw.receive_answer(FETCH, 11).responses
+    assert [row.partition_index for row in read.partitions] == list(range(ROWS // 2))
+    assert read.partitions[0].records and not read.partitions[1].records
+
+
+def test_a_fetch_of_many_partitions_waits_for_what_is_written(node: NodeProcess, bystander: Bystander) -> None:
+    """A thousand and more that are all there, and at their ends."""
+    create_topic(node.address, "wide", 1200)
+    batch = build_batch([Record(None, b"x", time.time_ns() // 1_000_000)])
+    with Raw(node.port, timeout=60) as raw, Raw(node.port) as other:
+        raw.send(frame(FETCH, 11, **fetch_values({("wide", n): 0 for n in range(1200)}, max_wait_ms=30_000)))
+        time.sleep(0.3)
+        assert not raw.has_something()
+        began = time.perf_counter()
+        other.ask(PRODUCE, 9, **produce_values("wide", batch, partition=7))
+        (read,) = raw.receive_answer(FETCH, 11).responses
+        assert time.perf_counter() - began < 10
+    assert [row.partition_index for row in read.partitions if row.records] == [7]
+
+
+def test_a_produce_request_with_too_many_partitions_is_refused(node: NodeProcess, bystander: Bystander) -> None:
+    begun_at = node.log_size()
+    assert outcome(node, produced(MOST_ROWS + 1, "not-there")) is None
+    assert f"or more than {MOST_ROWS}" in node.log(since=begun_at)
 
 
 def test_answers_come_in_the_order_of_the_questions(node: NodeProcess, bystander: Bystander) -> None:

@@ -199,8 +199,37 @@ def test_node_id_and_broker_id_stand_for_each_other() -> None:
             ["a=\\u12", "node.id=1", "b=\\uxyz9"],
             ["line 1: \\u12 is not four", "line 3: \\uxyz9 is not four"],
         ),
+        (
+            ["node.id=1", "process.roles=broker,controller", "listeners=PLAINTEXT://:1,FOO", "num.partitions=x"],
+            ["line 3: Invalid value PLAINTEXT://:1,FOO for", "line 4: Invalid value x for configuration num.part"],
+        ),
+        (
+            ["node.id=1", "process.roles=broker,controller", "listeners=FOO", "log.retention.hours=0"],
+            ["line 3: Invalid value FOO for configuration listeners", "line 4: Invalid value 0 for"],
+        ),
+        (
+            ["node.id=1", "process.roles=broker,controller", "controller.quorum.voters=me", "num.partitions=x"],
+            ["line 3: Invalid value me for configuration controller.quorum.voters", "line 4: Invalid value x for"],
+        ),
+        (
+            ["process.roles=broker,controller", "node.id=one", "num.partitions=x"],
+            ["line 2: Invalid value one for configuration node.id", "line 3: Invalid value x for"],
+        ),
+        (
+            ["process.roles=broker,controller", "broker.id=one", "num.partitions=x"],
+            ["line 2: Invalid value one for configuration broker.id", "line 3: Invalid value x for"],
+        ),
     ],
-    ids=["values", "values that do not go together", "lines that cannot be read"],
+    ids=[
+        "values",
+        "values that do not go together",
+        "lines that cannot be read",
+        "a listener and a value",
+        "a listener and values that do not go together",
+        "voters and addresses",
+        "one id by either name",
+        "one id by its old name",
+    ],
 )
 def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path, lines: list[str], told: list[str]) -> None:
     file = tmp_path / "server.properties"

@@ -36,8 +36,8 @@ def too_low(limit: int, segments: int, connections: int) -> str | None:
     advised = max(100_000, 1 << (2 * need).bit_length())
     return (
         f"This process may have {limit} files open, but {segments} segments and {connections} connections may need "
-        f"{need}. When they run out, connections are refused and log dirs go offline. Raise the limit, e.g. to "
-        f"{advised}: `ulimit -n {advised}` in the shell that starts the node, LimitNOFILE={advised} in a systemd unit, "
-        f"`--ulimit nofile={advised}` for a container; or have fewer partitions, larger segments (segment.bytes), or a "
-        "lower max.connections."
+        f"{need}. When they run out, connections are refused, and who writes or reads gets KAFKA_STORAGE_ERROR. Raise "
+        f"the limit, e.g. to {advised}: `ulimit -n {advised}` in the shell that starts the node, "
+        f"LimitNOFILE={advised} in a systemd unit, `--ulimit nofile={advised}` for a container; or have fewer "
+        "partitions, larger segments (segment.bytes), or a lower max.connections."
     )

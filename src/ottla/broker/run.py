@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import json
 import logging
+import os
 import random
 import signal
 from collections.abc import Callable
-from typing import Any
+from math import inf
+from typing import Any, Final
 
 from ottla.broker.file_limit import raise_file_limit, what_is_wrong_with
 from ottla.broker.node import Node, StartGivenUp
@@ -26,6 +29,9 @@ from ottla.model.errors import OttlaError
 
 _log = logging.getLogger("ottla.broker")
 _NO_LIMIT = (1 << 63) - 1
+_STOP_IS_LONG_S: Final = 10.0
+_NOT_THE_SAME_PRESS_S: Final = 0.5  # a terminal and a supervisor may both pass on one Ctrl-C
+_INTERRUPTED: Final = 130  # 128 + SIGINT, as shells have it
 
 
 def real_env() -> Env:
@@ -38,6 +44,8 @@ def real_env() -> Env:
 
 def run(config: BrokerConfig, *, on_started: Callable[[str], None]) -> None:
     """Returns after a clean stop (SIGINT, SIGTERM or SIGHUP). SIGUSR1 writes the loop's lag to the log.
+
+    A stop that takes long says what it waits for, and a second SIGINT then ends the process as it is.
 
     A signal while the node starts stops it as soon as it has, or at once while it waits for a quorum: `on_started` is
     then not called.
@@ -62,18 +70,25 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
     stop = asyncio.Event()
     node = Node(real_env(), config)
 
-    def told_to_stop() -> None:
+    told_at = inf
+
+    def told_to_stop(by: signal.Signals) -> None:
+        nonlocal told_at
+        if by is signal.SIGINT and loop.time() > told_at + _NOT_THE_SAME_PRESS_S:
+            _log.warning("told twice to stop: ending at once. The next start recovers the logs")
+            _end_at_once()
+        told_at = min(told_at, loop.time())
         stop.set()
         node.give_up_start()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, told_to_stop)
+        loop.add_signal_handler(number, told_to_stop, number)
     loop.add_signal_handler(signal.SIGUSR1, _tell_lag, node)
     gc.disable()  # of what a start makes little goes away again
     try:
         await _start(node)
     except StartGivenUp:
-        await node.stop()
+        await _stop(node)
         return
     gc.enable()
     if (warning := what_is_wrong_with(node)) is not None:
@@ -91,7 +106,30 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
     if node.failed.done():
         node.failed.result()
     _log.info("stopping")
-    await node.stop()
+    await _stop(node)
+
+
+async def _stop(node: Node) -> None:
+    stopping = asyncio.get_running_loop().create_task(node.stop())
+    while not stopping.done():
+        await asyncio.wait((stopping,), timeout=_STOP_IS_LONG_S)
+        if not stopping.done():
+            _log.warning("still stopping, in %s. Ctrl-C, or SIGINT, ends this node at once", _place_of(stopping))
+    await stopping
+
+
+def _place_of(task: asyncio.Task[None]) -> str:
+    """The coroutines that it is in, from the outermost to the one that waits."""
+    names = []
+    inner: Any = task.get_coro()
+    while inspect.iscoroutine(inner):
+        names.append(inner.__qualname__)
+        inner = inner.cr_await
+    return " > ".join(names)
+
+
+def _end_at_once() -> None:
+    os._exit(_INTERRUPTED)
 
 
 async def _start(node: Node) -> None:

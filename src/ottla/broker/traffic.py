@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ottla.model.errors import ErrorCode
@@ -45,7 +45,7 @@ def count_refused(context: Context, request: Request, results: list[list[Appende
 
 
 def count_fetched(
-    context: Context, targets: Iterable[tuple[object, object, Partition | ErrorCode]], rows: list[Row]
+    context: Context, targets: Iterable[tuple[object, object, Partition | ErrorCode]], rows: Sequence[Row]
 ) -> None:
     errors = []
     for (_, _, partition), row in zip(targets, rows, strict=True):

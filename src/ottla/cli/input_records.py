@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from ottla.cli.output import note
 from ottla.model.errors import OttlaError
 
 _PIECE: Final = 1 << 16
+LONGEST: Final = 1_000_000_000  # bytes: no client sends a longer record
 
 
 class Input(NamedTuple):
@@ -60,17 +62,26 @@ def inputs(values: Sequence[str], files: Sequence[str], delimiter: bytes, *, who
 
 def _of_file(file: Any, name: str, delimiter: bytes, *, whole: bool) -> Iterator[Input]:
     if whole:
-        yield Input(file.read(), name.removesuffix(", ") or "the input")
+        where = name.removesuffix(", ") or "the input"
+        yield Input(_short_enough(file.read(LONGEST + 1), where), where)
         return
-    lines = file if delimiter == b"\n" else _split(file, delimiter)
+    lines = iter(partial(file.readline, LONGEST + 1), b"") if delimiter == b"\n" else _split(file, delimiter)
     for number, line in enumerate(lines, start=1):
+        _short_enough(line, f"{name}line {number}")
         data = line.removesuffix(delimiter)
         yield Input(data.removesuffix(b"\r") if delimiter == b"\n" else data, f"{name}line {number}")
 
 
+def _short_enough(data: bytes, where: str) -> bytes:
+    """What never ends must not fill the memory."""
+    if len(data) > LONGEST:
+        raise OttlaError(f"{where} is longer than a record can be ({LONGEST} bytes)")
+    return data
+
+
 def _split(file: Any, delimiter: bytes) -> Iterator[bytes]:
     rest = b""
-    while piece := file.read1(_PIECE):
+    while len(rest) <= LONGEST and (piece := file.read1(_PIECE)):
         *whole, rest = (rest + piece).split(delimiter)
         yield from whole
     if rest:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from typing import Any, Final
 
@@ -34,6 +36,7 @@ COMMANDS: Final = {
 }
 
 INTERRUPTED: Final = 130  # 128 + SIGINT, as shells have it
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -56,6 +59,10 @@ def main() -> None:
         click.echo("ottla: nothing was done" if refused else "ottla: interrupted", err=True)
         sys.exit(1 if refused else INTERRUPTED)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            _stop_writing()
+            click.echo(f"ottla: the output cannot be written: {error.strerror}", err=True)
+            sys.exit(1)
         # imported only now: the module brings Kafka's error codes along, which `ottla --help` does not need
         from ottla.model.errors import OttlaError
 
@@ -65,6 +72,11 @@ def main() -> None:
 
         note(f"ottla: {error}")
         sys.exit(1)
+
+
+def _stop_writing() -> None:
+    """So that Python does not try again, and complain, when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -27,13 +27,14 @@ DEFAULT_DATA: Final = "ottla-data"
 HOST: Final = "127.0.0.1"
 
 SNIPPET: Final = """\
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 producer = Producer({{"bootstrap.servers": "{address}"}})
 producer.produce("hello", b"world")
 producer.flush()
-consumer = Consumer({{"bootstrap.servers": "{address}", "group.id": "me", "enable.auto.commit": False}})
-consumer.assign([TopicPartition("hello", 0, 0)])
-print(consumer.poll(5).value())
+consumer = Consumer({{"bootstrap.servers": "{address}", "group.id": "me", "auto.offset.reset": "earliest"}})
+consumer.subscribe(["hello"])
+print(consumer.poll(10).value())
+consumer.close()
 """
 
 

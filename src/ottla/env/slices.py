@@ -9,7 +9,7 @@ Between two breaths nothing else happens, but during one anything may: what must
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from contextvars import copy_context
 from functools import partial
 from math import inf
@@ -117,6 +117,18 @@ class Rows(tuple[T_co, ...]):
             if not number % _EVERY:
                 breathe()
             yield row
+
+
+def numbers(count: int) -> Iterable[int]:
+    """From 0 on, for who reads that many rows by hand: in a `Work`, others have their turn meanwhile."""
+    return range(count) if count < MANY_ROWS or not is_sliced() else _breathing(count)
+
+
+def _breathing(count: int) -> Iterator[int]:
+    for number in range(count):
+        if not number % _EVERY:
+            breathe()
+        yield number
 
 
 class Sliced(Generic[R]):

@@ -43,7 +43,7 @@ class HttpRoutes:
         return HttpConnection(self)
 
     def give_up_idlest(self) -> bool:
-        """Whoever has asked nothing for longest makes room for one who may ask; False if all are being served."""
+        """Whoever has asked nothing, or not read, for longest makes room; False if for all an answer is being made."""
         idle = next((connection for connection in self.connections if connection.is_idle), None)
         if idle is not None:
             del self.connections[idle]
@@ -67,7 +67,8 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        return self._task is None
+        """It is the client's turn: to ask, or to read."""
+        return self._task is None or not self._may_write.is_set()
 
     # -- asyncio's side
 

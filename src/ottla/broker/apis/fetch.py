@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -25,6 +26,8 @@ from ottla.broker.follower_watch import FollowerWatch, Key
 from ottla.broker.read_replica import NOBODY, preferred_replica, selects_by_rack
 from ottla.broker.replication_quotas import LeaderQuota
 from ottla.broker.traffic import count_fetched
+from ottla.env.ports import Buffer
+from ottla.env.slices import Rows, is_sliced, whole
 from ottla.log.index import NotInMemory
 from ottla.model.errors import ErrorCode
 from ottla.replica.partition import Fetched, Isolation, Partition
@@ -39,12 +42,25 @@ _ELSEWHERE: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_e
 _ISOLATION_LEVELS: Final = (0, 1)
 _SHARDS: Final = 8
 _IDS_OF_A_SHARD: Final = (2**31 - 1) // _SHARDS
+_LONG_BYTES: Final = 32 * 1024  # a thousand partitions
 _MAX_WARMINGS: Final = 64  # after so many reads that were not in memory, an answer goes out with what it has
 
 
 def handle(context: Context, body: memoryview) -> Message | Later:
+    if len(body) > _LONG_BYTES:
+        return context.node.dispatcher.in_slices(context, body, partial(_handle_long, context))
+    return _begin(context, read(context.header.version, body))
+
+
+def _handle_long(context: Context, body: Buffer) -> Message | Later:
+    request = read(context.header.version, memoryview(body))
+    if request.replica_id >= 0:  # a follower's places in the logs are taken note of together
+        return whole(partial(_begin, context), request)
+    return _begin(context, request)
+
+
+def _begin(context: Context, request: FetchRequest) -> Message | Later:
     version = context.header.version
-    request = read(version, body)
     try:
         session = _session(context, request)
     except SessionError as error:
@@ -121,7 +137,8 @@ class _Fetch:
         self._is_warming = False
         self._warmings = 0
         self._check_is_due = False
-        self._targets: list[tuple[Key, Wanted, Partition | ErrorCode]] | None = None
+        self._is_sliced = is_sliced()
+        self._targets: Sequence[tuple[Key, Wanted, Partition | ErrorCode]] | None = None
         self._counted: list[tuple[Partition, int]] | None = None  # who is watched, and what he had when that began
         self._have = 0
 
@@ -136,9 +153,11 @@ class _Fetch:
 
     def start(self) -> Message | Later:
         answer = self._look()
+        if answer is None and self._is_sliced and not self._is_warming:
+            answer = whole(_Fetch._look, self)  # what came during a breath is told, or waited for
         if answer is not None:
             return answer
-        self._later = Later(cancel=self._leave, overlaps=self._follower is not None)
+        self._later = Later(cancel=self._leave, overlaps=self._follower is not None, is_idle=True)
         if not self._is_warming:
             self._wait()
         return self._later
@@ -153,11 +172,12 @@ class _Fetch:
         rows = self._read()
         return self._answer(rows) if rows is not None and self._is_enough(rows) else None
 
-    def _read(self) -> list[Row] | None:
+    def _read(self) -> Sequence[Row] | None:
         """All partitions in their order, within the limits; None if something is being read into memory first."""
         targets = self._targets
         if targets is None or self._follower is not None:
-            targets = self._targets = [(key, wanted, self._find(key)) for key, wanted in self._to_look_at()]
+            found = [(key, wanted, self._find(key)) for key, wanted in self._to_look_at()]
+            targets = self._targets = Rows(found) if self._is_sliced else found
         self._have = 0
         left = self._max_bytes
         rows = []
@@ -197,7 +217,7 @@ class _Fetch:
             left = max(self._max_bytes - self._have, 0)
             rows.append(Row(key, fetched))
         self._is_noted = True
-        return rows
+        return Rows(rows) if self._is_sliced else rows
 
     def _nearer(self, partition: Partition, wanted: Wanted) -> Fetched | None:
         """Who is nearer to the consumer, if somebody is: it then reads there, and nothing is read here."""
@@ -212,7 +232,7 @@ class _Fetch:
     def _to_look_at(self) -> Iterable[tuple[Key, Wanted]]:
         """Of a follower's partitions only those that may have something new; the others rest."""
         if self._follower is None:
-            return self._wanted.items()
+            return Rows(self._wanted.items()) if self._is_sliced else self._wanted.items()
         return [(key, self._wanted[key]) for key in self._follower.active if key in self._wanted]
 
     def _note_follower(
@@ -299,7 +319,7 @@ class _Fetch:
 
     # -- waiting
 
-    def _is_enough(self, rows: list[Row]) -> bool:
+    def _is_enough(self, rows: Sequence[Row]) -> bool:
         return (
             self._max_wait_ms <= 0
             or not self._wanted
@@ -372,7 +392,7 @@ class _Fetch:
 
     # -- answering
 
-    def _answer(self, rows: list[Row]) -> Message:
+    def _answer(self, rows: Sequence[Row]) -> Message:
         session = self._session
         if self._follower is None:
             count_fetched(self._context, self._targets or (), rows)
@@ -389,7 +409,7 @@ class _Fetch:
             return write_answer(header.version, header.correlation_id, _NONE, session_id, rows, leaders, endpoints)
         return write_answer(header.version, header.correlation_id, _NONE, session_id, rows)
 
-    def _leaders(self, rows: list[Row]) -> dict[Key, CurrentLeader]:
+    def _leaders(self, rows: Sequence[Row]) -> dict[Key, CurrentLeader]:
         return {
             row.key: current_leader(self._context, self._name_of(row.key[0]), row.key[1])
             for row in rows
@@ -399,7 +419,7 @@ class _Fetch:
     def _name_of(self, topic: str | bytes) -> str:
         return topic if isinstance(topic, str) else self._node.replicas.name_of(UUID(bytes=topic)) or ""
 
-    def _note(self, session: Session, rows: list[Row]) -> list[Row]:
+    def _note(self, session: Session, rows: Sequence[Row]) -> Sequence[Row]:
         """Leaves out, in later answers of a session, partitions of which there is nothing new to say."""
         news = []
         for row in rows:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
 from ottla.broker.current_leaders import CurrentLeader
 from ottla.broker.follower_watch import Key
+from ottla.env.slices import Rows
 from ottla.model.errors import ErrorCode
 from ottla.replica.partition import Fetched
 from ottla.wire.reply import FileRange, Message, Part
@@ -33,7 +35,7 @@ def write_answer(
     correlation_id: int,
     code: ErrorCode,
     session_id: int,
-    rows: list[Row],
+    rows: Sequence[Row],
     leaders: dict[Key, CurrentLeader] | None = None,
     endpoints: bytes = b"\x00",
 ) -> Message:
@@ -51,10 +53,11 @@ def write_answer(
     for row in rows:
         topics.setdefault(row.key[0], []).append(row)
     pending.append(_count(len(topics), flexible))
-    for name, topic_rows in topics.items():
+    sliced = isinstance(rows, Rows)
+    for name, topic_rows in Rows(topics.items()) if sliced else topics.items():
         pending.append(_topic(name, version))
         pending.append(_count(len(topic_rows), flexible))
-        for row in topic_rows:
+        for row in Rows(topic_rows) if sliced else topic_rows:
             fetched = row.fetched
             pending.append(_row_head(version, row))
             data = fetched.data

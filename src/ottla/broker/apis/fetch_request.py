@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from ottla.broker.apis.fetch_format import FLEXIBLE, TOPIC_IDS
 from ottla.broker.fetch_sessions import FINAL_EPOCH, Wanted
 from ottla.broker.follower_watch import Key
+from ottla.env.slices import numbers
 from ottla.model.names import NO_EPOCH, NO_OFFSET
 from ottla.wire.codec import MalformedRequest
 from ottla.wire.varint import read_length, read_signed
@@ -105,10 +106,10 @@ def _read(version: int, data: memoryview) -> FetchRequest:
 def _read_wanted(version: int, data: memoryview, at: int, wanted: dict[Key, Wanted]) -> int:
     flexible = version >= FLEXIBLE
     topics, at = _count(data, at, flexible)
-    for _ in range(topics):
+    for _ in numbers(topics):
         name, at = _topic(version, data, at)
         rows, at = _count(data, at, flexible)
-        for _ in range(rows):
+        for _ in numbers(rows):
             if flexible:
                 number, epoch, offset, last_epoch, start_offset, max_bytes = _ROW_OF_12.unpack_from(data, at)
                 at += _ROW_OF_12.size
@@ -139,10 +140,10 @@ def _read_wanted(version: int, data: memoryview, at: int, wanted: dict[Key, Want
 def _read_forgotten(version: int, data: memoryview, at: int, forgotten: list[Key]) -> int:
     flexible = version >= FLEXIBLE
     topics, at = _count(data, at, flexible)
-    for _ in range(topics):
+    for _ in numbers(topics):
         name, at = _topic(version, data, at)
-        numbers, at = _count(data, at, flexible)
-        for _ in range(numbers):
+        partitions, at = _count(data, at, flexible)
+        for _ in numbers(partitions):
             forgotten.append((name, _I32.unpack_from(data, at)[0]))
             at += _I32.size
         if flexible:

@@ -11,15 +11,17 @@ Read and written by hand: this is the broker's hottest path, and the bytes of a 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from ottla.broker.apis.produce_format import FLEXIBLE, Leaders, Request, Row, Topic, merged, read, write
+from ottla.broker.apis.produce_format import FLEXIBLE, Leaders, ManyRows, Request, Row, Topic, merged, read, write
 from ottla.broker.apis.produce_in_transaction import InTransaction, producer_of
 from ottla.broker.context import Api, Context
 from ottla.broker.current_leaders import current_leader, endpoints_of
 from ottla.broker.traffic import count_refused
+from ottla.env.ports import Buffer
 from ottla.log.producers import Origin
 from ottla.model.errors import ErrorCode
 from ottla.model.names import INTERNAL_TOPICS
@@ -67,7 +69,14 @@ def handle(context: Context, body: memoryview) -> Message | Later:
         batch = _only_batch(body, shape.head_size + _NUMBER.size)
         if batch is not None:
             return _append_one(context, shape, _NUMBER.unpack_from(body, shape.head_size)[0], batch)
-    return _append_all(context, body)
+    try:
+        return _append_all(context, body)
+    except ManyRows:
+        return context.node.dispatcher.in_slices(context, body, partial(_append_many, context))
+
+
+def _append_many(context: Context, body: Buffer) -> Message | Later:
+    return _append_all(context, memoryview(body))
 
 
 def _only_batch(body: memoryview, at: int) -> memoryview | None:

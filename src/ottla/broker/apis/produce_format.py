@@ -5,12 +5,14 @@ A reader is handed bytes of strangers: every length and count is checked before 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla.broker.current_leaders import CurrentLeader
+from ottla.env.slices import MOST_ROWS, Rows, is_sliced, numbers
 from ottla.record.validate import wrong_at_first_sight
 from ottla.replica.partition import Appended
 from ottla.wire.codec import MalformedRequest
@@ -28,6 +30,11 @@ _LONGEST_TEXT: Final = 0x7FFF
 _REPLACED: Final = "\ufffd"  # stands where a text was not UTF-8
 _SMALLEST_BATCH: Final = 64
 _EMPTY_ROWS: Final = 1000  # topics and partitions without records that are put up with
+_AT_ONCE: Final = 1000  # topics and partitions that are no trouble to anybody else
+
+
+class ManyRows(Exception):
+    """Nobody should wait for a request like this: it is to be read and answered in slices (env/slices.py)."""
 
 
 class Row(NamedTuple):
@@ -41,21 +48,28 @@ class Topic(NamedTuple):
     encoded: memoryview  # the name or the id as it came, and as it goes back
     name: str | None
     topic_id: UUID | None
-    rows: list[Row]
+    rows: Sequence[Row]
 
 
 class Request(NamedTuple):
     transactional_id: str | None
     acks: int
     timeout_ms: int
-    topics: list[Topic]
+    topics: Sequence[Topic]
 
 
 def read(version: int, body: memoryview) -> Request:
+    """ManyRows if it should be done in slices, and is not."""
     try:
-        return _read_flexible(body, version) if version >= FLEXIBLE else _read_legacy(body)
+        request = _read_flexible(body, version) if version >= FLEXIBLE else _read_legacy(body)
     except (IndexError, StructError, ValueError) as error:
         raise MalformedRequest(f"Produce version {version} cannot be read: {error}") from error
+    return _breathing(request) if is_sliced() else request
+
+
+def _breathing(request: Request) -> Request:
+    """Whoever goes through its rows lets others have their turn."""
+    return request._replace(topics=Rows(topic._replace(rows=Rows(topic.rows)) for topic in Rows(request.topics)))
 
 
 def merged(request: Request, version: int) -> Request:
@@ -75,9 +89,10 @@ def merged(request: Request, version: int) -> Request:
             # the last records count, but for an error that was found before
             if before is None or wrong_at_first_sight(before.batch or b"", version) is None:
                 known[row.number] = row
-    return request._replace(
+    request = request._replace(
         topics=[topic._replace(rows=list(rows[key].values())) for key, topic in topics.items() if rows[key]]
     )
+    return _breathing(request) if is_sliced() else request
 
 
 def _read_flexible(data: memoryview, version: int) -> Request:
@@ -90,7 +105,7 @@ def _read_flexible(data: memoryview, version: int) -> Request:
     topic_count, at = read_length(data, at + 6)
     left = _rows_left(data, topic_count)
     topics = []
-    for _ in range(topic_count):
+    for _ in numbers(topic_count):
         start = at
         name = topic_id = None
         if version >= _TOPIC_IDS:
@@ -108,7 +123,7 @@ def _read_flexible(data: memoryview, version: int) -> Request:
         row_count, at = read_length(data, at)
         left = _rows_left(data, row_count, left)
         rows = []
-        for _ in range(row_count):
+        for _ in numbers(row_count):
             index = _I32.unpack_from(data, at)[0]
             length, at = read_length(data, at + 4)
             batch = None
@@ -129,9 +144,12 @@ def _rows_left(data: memoryview, count: int, left: int | None = None) -> int:
     """Counts topics and partitions: a large request of nothing but empty ones would keep the loop for a minute."""
     if count < 0:
         raise ValueError("an array is null and must not be")
-    left = (len(data) // _SMALLEST_BATCH + _EMPTY_ROWS if left is None else left) - count
+    most = min(len(data) // _SMALLEST_BATCH + _EMPTY_ROWS, MOST_ROWS)
+    left = (most if left is None else left) - count
     if left < 0:
-        raise ValueError("it names more partitions than it can have records for")
+        raise ValueError(f"it names more partitions than it can have records for, or more than {MOST_ROWS}")
+    if most - left > _AT_ONCE and not is_sliced():
+        raise ManyRows
     return left
 
 
@@ -164,7 +182,7 @@ def _read_legacy(data: memoryview) -> Request:
     left = _rows_left(data, topic_count)
     at += 10
     topics = []
-    for _ in range(topic_count):
+    for _ in numbers(topic_count):
         start = at
         length = _I16.unpack_from(data, at)[0]
         if length < 0:
@@ -176,7 +194,7 @@ def _read_legacy(data: memoryview) -> Request:
         left = _rows_left(data, row_count, left)
         at += 4
         rows = []
-        for _ in range(row_count):
+        for _ in numbers(row_count):
             index, length = _TWO_I32.unpack_from(data, at)
             at += 8
             batch = None
@@ -195,7 +213,7 @@ Leaders = dict[tuple[int, int], CurrentLeader]  # by the place of topic and row 
 
 def write(
     version: int,
-    topics: list[Topic],
+    topics: Sequence[Topic],
     results: list[list[Appended]],
     leaders: Leaders | None = None,
     endpoints: bytes = b"\x00",
@@ -206,7 +224,9 @@ def write(
     return _write_legacy(version, topics, results)
 
 
-def _write_flexible(topics: list[Topic], results: list[list[Appended]], leaders: Leaders, endpoints: bytes) -> bytes:
+def _write_flexible(
+    topics: Sequence[Topic], results: list[list[Appended]], leaders: Leaders, endpoints: bytes
+) -> bytes:
     out: list[bytes | memoryview] = [b"\x00", uvarint(len(topics) + 1)]
     for t, (topic, appended) in enumerate(zip(topics, results, strict=True)):
         out.append(topic.encoded)
@@ -236,7 +256,7 @@ def _compact(text: str) -> bytes:
     return uvarint(len(encoded) + 1) + encoded
 
 
-def _write_legacy(version: int, topics: list[Topic], results: list[list[Appended]]) -> bytes:
+def _write_legacy(version: int, topics: Sequence[Topic], results: list[list[Appended]]) -> bytes:
     out: list[bytes | memoryview] = [_I32.pack(len(topics))]
     for topic, appended in zip(topics, results, strict=True):
         out.append(topic.encoded)

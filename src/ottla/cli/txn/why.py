@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import click
 
 from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import topic_names
-from ottla.cli.output import output_option, print_value
+from ottla.cli.output import output_option, print_value, shown
 from ottla.cli.scope import Scope, ScopeType
 from ottla.cli.txn.spans import moment, span
 
@@ -38,7 +39,7 @@ def command(scope: Scope, output: str | None, cluster: Cluster) -> None:
         click.echo(f"No transaction is open in {scope.topic}: consumers of committed records can read to its end.")
     for stop in stops if output not in ("json", "yaml") else ():
         for line in _sentences(stop):
-            click.echo(line)
+            click.echo(shown(line))
     if stops:
         sys.exit(1)
 
@@ -106,7 +107,7 @@ def _sentences(stop: dict[str, Any]) -> list[str]:
         left_ms = stop["times_out_ms"] - now_ms
         when = f"in {span(left_ms)}, at {moment(stop['times_out_ms'])}" if left_ms > 0 else "any moment now"
         lines.append(f"  If its producer does not end it, it is aborted {when}.")
-        lines.append(f"  To end it now and fence its producer: ottla txn abort {stop['transactional_id']}")
+        lines.append(f"  To end it now and fence its producer: ottla txn abort {shlex.quote(stop['transactional_id'])}")
     else:
         lines.append("  Its outcome is decided; markers are being written to its partitions.")
     return lines

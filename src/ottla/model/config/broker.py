@@ -7,7 +7,7 @@ for this broker; the later one wins, also over another name for the same setting
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -197,9 +197,16 @@ def broker_config(given: Mapping[str, str] | Layers, where: Mapping[str, str] | 
         if where is None:
             raise found[0] from None
         order = {place: number for number, place in enumerate(where.values())}
-        told = [_placed(each, where) for each in found]
+        told = [_placed(each, where) for each in _said_once(found, layers.static)]
         raise_any(sorted(told, key=lambda each: order.get(each.where or "", len(order))))
         raise
+
+
+def _said_once(errors: Sequence[ConfigError], given: Mapping[str, str]) -> list[ConfigError]:
+    """Of node.id and broker.id, one of which was given and stands for both, only that one."""
+    names = {error.name for error in errors}
+    copied = {"node.id", "broker.id"} - set(given) if {"node.id", "broker.id"} <= names else set()
+    return [error for error in errors if error.name not in copied]
 
 
 def _placed(error: ConfigError, where: Mapping[str, str]) -> ConfigError:
@@ -266,8 +273,20 @@ def _build(layers: Layers) -> BrokerConfig:
         # Kafka demands it. A quorum of this one process needs no listener; that it is one is checked in _listeners.
         texts["controller.listener.names"] = ""
     values, wrong = _parsed(texts, {**BROKER_CONFIGS, **DYNAMIC_CONFIGS})
+    try:
+        voter_ids(cast("tuple[str, ...]", values.get("controller.quorum.voters", ())))
+    except ConfigError as error:
+        wrong.append(error)
+    if not wrong:
+        wrong += _wrong_together(values)
+    listeners: Listeners | None = None
+    if not _ABOUT_LISTENERS & {error.name for error in wrong}:
+        try:
+            listeners = _listeners(values, texts)
+        except ConfigError as error:
+            wrong.append(error)
     raise_any(wrong)
-    _check_together(values)
+    assert listeners is not None
     taken: dict[str, Any] = {}
     for attribute in fields(BrokerConfig):
         name = attribute.name.replace("_", ".")
@@ -276,12 +295,20 @@ def _build(layers: Layers) -> BrokerConfig:
     dirs = cast("tuple[str, ...]", values["log.dirs"] if values["log.dirs"] is not None else values["log.dir"])
     taken["log_dirs"] = dirs
     taken["metadata_log_dir"] = values["metadata.log.dir"] or dirs[0]
-    taken["listeners"] = _listeners(values, texts)
+    taken["listeners"] = listeners
     taken["layers"] = layers
     taken["values"] = MappingProxyType(values)
     return BrokerConfig(**taken)
 
 
+_ABOUT_LISTENERS: Final = frozenset(
+    {
+        "process.roles", "listeners", "advertised.listeners", "listener.security.protocol.map",
+        "controller.listener.names", "inter.broker.listener.name", "security.inter.broker.protocol",
+        "controller.quorum.voters", "controller.quorum.bootstrap.servers", "",
+    }
+)  # fmt: skip
+"""What `_listeners` looks at: where one of them is wrong by itself, or a config has no name, no more can be said."""
 _LOOPBACK: Final = ("PLAINTEXT://127.0.0.1:9092",)
 
 
@@ -313,7 +340,7 @@ def _listeners(values: Mapping[str, Value], texts: Mapping[str, str]) -> Listene
     return listeners
 
 
-def _check_together(values: Mapping[str, Value]) -> None:
+def _wrong_together(values: Mapping[str, Value]) -> list[ConfigError]:
     """What no single row can tell."""
     wrong: list[ConfigError] = []
 
@@ -381,7 +408,7 @@ def _check_together(values: Mapping[str, Value]) -> None:
     need(lags[0] <= lags[1], "log.cleaner.min.compaction.lag.ms", "must not be above log.cleaner.max.compaction.lag.ms")
     protocols = cast("tuple[str, ...]", values["group.coordinator.rebalance.protocols"])
     need("classic" in protocols, "group.coordinator.rebalance.protocols", "classic cannot be left out")
-    raise_any(wrong)
+    return wrong
 
 
 def _check_overrides(text: str) -> None:
