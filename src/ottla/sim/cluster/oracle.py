@@ -38,6 +38,8 @@ class Fact:
 class PartitionStory:
     id: PartitionId
     name: str
+    knows_contents: bool = True
+    """All that is in it was sent by clients who told of it: no markers, no records of the brokers."""
     facts: dict[int, Fact] = field(default_factory=dict)
     end: int = 0
     """One beyond the last that is committed."""
@@ -85,8 +87,10 @@ class Oracle(Journal):
         super().complain(text, about)
         self._note("violation", text)
 
-    def watch(self, partition: PartitionId, name: str) -> None:
-        story = self.partitions.setdefault(partition, PartitionStory(partition, name))
+    def watch(self, partition: PartitionId, name: str, *, knows_contents: bool = True) -> None:
+        story = self.partitions.setdefault(
+            partition, PartitionStory(partition, name, knows_contents=knows_contents)
+        )  # fmt: skip
         known = self.image.partition(*partition) if self.image is not None else None
         if known is not None:
             self._changed(story, known)

@@ -80,6 +80,8 @@ def _settings(random: Random) -> dict[str, str]:
         "auto.create.topics.enable": "false",
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": "3",
+        "transaction.state.log.num.partitions": "2",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         "broker.session.timeout.ms": str(session_ms),
         "broker.heartbeat.interval.ms": str(session_ms // random.choice((3, 5))),
         "controller.quorum.election.timeout.ms": str(election_ms),

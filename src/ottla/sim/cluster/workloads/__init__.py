@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Final, NamedTuple
 
+from ottla.sim.cluster.transactions.bank import Bank
 from ottla.sim.cluster.workload import Workload
 from ottla.sim.cluster.workloads.records import Records
 
@@ -21,6 +22,7 @@ WORKLOADS: Final[Mapping[str, Drawn]] = {
     drawn.kind.name: drawn
     for drawn in (
         Drawn(Records, 1.0),
+        Drawn(Bank, 0.3),
     )
 }  # fmt: skip
 
