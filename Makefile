@@ -3,9 +3,10 @@
 #   make test      lint and the tests; test-long adds the slow ones; test-kafka those beside Apache Kafka (needs Java)
 #                  (make test WORKERS=0 ARGS="tests/log -x": one after the other, some of them)
 #   make bench     the benchmarks beside Apache Kafka (needs Java); bench-cluster those of three nodes
+#   make torture   nodes of a real cluster are killed, paused and cut off under load: 30 minutes, or DURATION=5
 #   make format    let ruff tidy the code; make lint only looks
 .DEFAULT_GOAL := help
-.PHONY: help up test test-long test-kafka bench bench-cluster lint format clean
+.PHONY: help up test test-long test-kafka bench bench-cluster torture lint format clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -14,6 +15,7 @@ RUN    := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 ARGS   ?=
+DURATION ?= 30
 # More of them than a small machine has cores: many tests wait for a process or for a client's timer.
 WORKERS ?= 3
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -53,6 +55,9 @@ bench: $(DEV)
 
 bench-cluster: $(DEV)
 	@$(BIN)/python -m bench.cluster $(ARGS)
+
+torture: $(DEV)
+	@$(BIN)/python -m tests.torture.torture --minutes $(DURATION) $(ARGS)
 
 lint: $(DEV)
 	@$(BIN)/ruff format --check -q . || { echo "make format puts this right"; exit 1; }

@@ -101,7 +101,7 @@ def test_what_a_registration_is_refused_for(cluster: Cluster, address: str) -> N
     living(cluster, address, 31)
 
     wrong: dict[ErrorCode, dict[str, Any]] = {
-        ErrorCode.duplicate_broker_registration: {"incarnation_id": UUID(int=7)},
+        ErrorCode.duplicate_broker_registration: {"incarnation_id": UUID(int=7), "log_dirs": [UUID(int=7)]},
         ErrorCode.inconsistent_cluster_id: {"cluster_id": "another"},
         ErrorCode.broker_id_not_registered: {"is_migrating_zk_broker": True},
         ErrorCode.unsupported_version: {"features": FEATURES[:1]},

@@ -65,3 +65,21 @@ def test_a_broker_that_only_pauses_is_not_fenced(cluster: ProcessCluster) -> Non
         cluster.go_on(2)
 
     assert not [i for i in said if "is gone" in cluster.log(i)[len(said[i]) :]]
+
+
+def test_all_nodes_killed_at_once_are_back_at_once(cluster: ProcessCluster) -> None:
+    """No controller is left that knew them; the sessions of before do not count."""
+    cluster.kill(*cluster.ids)
+    cluster.start()
+
+    until(lambda: in_sync(cluster.address(1)) == [{1, 2, 3}] * 6, "all are in sync")
+
+
+def test_a_broker_and_its_only_controller_killed_together_are_back_at_once(tmp_path: Path) -> None:
+    with running_processes(
+        tmp_path, 2, roles={1: "controller"}, broker_session_timeout_ms=int(SESSION_S * 1000)
+    ) as two:
+        assert create(two.address(2), topic_to_create("t", 3, 1)).topics[0].error_code is ErrorCode.none
+        two.kill(1, 2)
+        two.start()
+        until(lambda: leaders(two.address(2)) == [2, 2, 2], "it leads again")

@@ -124,6 +124,27 @@ def test_heartbeats_come_in_their_interval(interval: int) -> None:
     tell(story)
 
 
+@pytest.mark.parametrize(
+    ("session", "warnings"),
+    [
+        (1500, ["this broker is fenced between two heartbeats"]),
+        (2000, ["this broker is fenced between two heartbeats"]),
+        (3999, ["one late heartbeat fences"]),
+        (4000, []),
+    ],
+)
+def test_sessions_that_are_too_short_for_the_heartbeats_are_warned_of(
+    session: int, warnings: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        life = await running(Controller(), configured(**{"broker.session.timeout.ms": session}))
+        await life.stop()
+
+    tell(story)
+    told = [record.message for record in caplog.records if "broker.session.timeout.ms" in record.message]
+    assert len(told) == len(warnings) and all(words in each for words, each in zip(warnings, told, strict=True))
+
+
 def test_a_broker_behind_asks_often_whether_it_has_caught_up() -> None:
     async def story() -> None:
         controller = Controller(None, NOT_CAUGHT_UP, NOT_CAUGHT_UP, NOT_CAUGHT_UP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,11 @@ from ottla.testing.process_cluster import ProcessCluster, running_processes
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     folder = tmp_path_factory.mktemp("cluster")
-    settings = {"min_insync_replicas": 2, "default_replication_factor": 3, "group_initial_rebalance_delay_ms": 0}
+    settings: dict[str, Any] = {
+        "min_insync_replicas": 2,
+        "default_replication_factor": 3,
+        "group_initial_rebalance_delay_ms": 0,
+    }
     with running_processes(folder, 3, offsets_topic_num_partitions=6, **settings) as cluster:
         yield cluster
 

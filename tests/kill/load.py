@@ -35,6 +35,7 @@ class Writer:
         self.acknowledged: dict[Place, int] = {}
         self.failed: list[str] = []
         self.produced = [0] * partitions
+        self.confirmed = [0] * partitions
         self._rate = rate
         # Without idempotence a retry may overtake what was sent after it, unless only one request is under way.
         in_flight = 5 if idempotent else 1
@@ -75,6 +76,7 @@ class Writer:
             self.failed.append(error.str())
         else:
             self.acknowledged[Place(message.partition(), message.offset())] = number_in(message.value())
+            self.confirmed[message.partition()] += 1
 
     def finish(self) -> None:
         """Stops producing and waits until all is acknowledged."""

@@ -271,7 +271,9 @@ def read_at(log: PartitionLog, offset: int, max_bytes: int, upper: int, *, at_le
 
 
 def read_bytes(found: LogRead) -> bytes:
-    return found.file.pread(found.size, found.position)
+    data = found.file.pread(found.size, found.position)
+    assert found.data in (None, data)
+    return data
 
 
 def whole_batches(data: bytes) -> list[bytes]:

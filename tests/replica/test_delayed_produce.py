@@ -25,14 +25,14 @@ class Client:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.timers = TimerWheel(machine.world.loop)
-        self.answers: list[list[list[Appended]]] = []
+        self.answers: list[list[Appended]] = []
 
     def produce(
         self, partition: Partition, *batches: bytes, acks: int = -1, timeout_ms: int = 30_000
     ) -> DelayedProduce:
         def send() -> DelayedProduce:
             rows = [(partition, partition.append(data, acks)) for data in batches]
-            delayed = DelayedProduce(self.timers, acks, timeout_ms, [list(rows)], self.answers.append)
+            delayed = DelayedProduce(self.timers, acks, timeout_ms, rows, self.answers.append)
             delayed.start()
             return delayed
 
@@ -40,7 +40,7 @@ class Client:
 
     @property
     def codes(self) -> list[list[ErrorCode]]:
-        return [[result.code for topic in answer for result in topic] for answer in self.answers]
+        return [[result.code for result in answer] for answer in self.answers]
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -59,7 +59,7 @@ def test_with_flush_messages_not_before_the_sync(machine: Machine, acks: int) ->
     assert client.codes == []
     machine.pass_time()
     assert client.codes == [[NONE, NONE]]
-    assert [result.base_offset for result in client.answers[0][0]] == [0, 1]
+    assert [result.base_offset for result in client.answers[0]] == [0, 1]
 
 
 def test_errors_do_not_wait_but_the_answer_waits_for_all(machine: Machine) -> None:
@@ -76,7 +76,7 @@ def test_who_waits_too_long_is_told_so(machine: Machine) -> None:
     # the in-sync set is too small for anything to be committed
     partition = leader(machine, leadership=Leadership(NODE, 5, (NODE,), (NODE, 2)), min_insync_replicas=2)
     rows = [(partition, machine.call(partition.append, batch(), 1))]
-    machine.call(DelayedProduce(client.timers, -1, 500, [list(rows)], client.answers.append).start)
+    machine.call(DelayedProduce(client.timers, -1, 500, rows, client.answers.append).start)
     machine.pass_time(0.4)
     assert client.codes == []
     machine.pass_time(0.2)
@@ -119,7 +119,7 @@ def test_records_that_are_looked_through_elsewhere(machine: Machine) -> None:
     async def story() -> None:
         rows = [(partition, partition.append(batch(size=9000), -1))]
         assert isinstance(rows[0][1], asyncio.Future)
-        DelayedProduce(client.timers, -1, 30_000, [list(rows)], client.answers.append).start()
+        DelayedProduce(client.timers, -1, 30_000, rows, client.answers.append).start()
 
     machine.wait_for(story)
     machine.pass_time()

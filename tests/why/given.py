@@ -12,23 +12,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.broker.apis.altering import GROUP, set_config
-from tests.cli.command import run_ottla
 from tests.interop.conftest import create_topic
-from tests.waiting import until
+from tests.waiting import attempts
 
+from ottla.cli.admin import session
+from ottla.cli.cluster_options import Addresses, Cluster
+from ottla.cli.group.why import report_on
+from ottla.model.errors import OttlaError
 from ottla.testing.process import NodeProcess
 
-SESSION_S: Final = 1.5
-POLL_S: Final = 2.0
+
+class Pace(NamedTuple):
+    session_s: float
+    poll_s: float
+
+
+QUICK: Final = Pace(1.5, 2.0)
+PATIENT: Final = Pace(8.0, 9.0)
+"""Where dozens of members run side by side, and one that is late for a second is not to be missed."""
 PROTOCOLS: Final = ("classic", "consumer")
 NODE: Final[dict[str, str | int]] = {
     "group_min_session_timeout_ms": 500,
     "group_initial_rebalance_delay_ms": 100,
     "group_consumer_min_session_timeout_ms": 500,
-    "group_consumer_session_timeout_ms": int(SESSION_S * 1000),
     "group_consumer_min_heartbeat_interval_ms": 100,
     "group_consumer_heartbeat_interval_ms": 200,
 }
@@ -42,16 +51,26 @@ class Member:
         given = {
             "bootstrap.servers": group.node.address, "group.id": group.id, "client.id": name,
             "group.protocol": group.protocol, "auto.offset.reset": "earliest", "auto.commit.interval.ms": "200",
-            "max.poll.interval.ms": str(max(int(POLL_S * 1000), group.session_ms)), **settings,
+            "max.poll.interval.ms": str(max(int(group.pace.poll_s * 1000), group.session_ms)), **settings,
         }  # fmt: skip
         if group.protocol == "classic":
             given |= {"session.timeout.ms": str(group.session_ms), "heartbeat.interval.ms": "200"}
         if instance is not None:
             given["group.instance.id"] = instance
-        command = [sys.executable, "-m", "tests.why.member", group.topic, str(POLL_S + 1.5)]
+        command = [sys.executable, "-m", "tests.why.member", group.topic, str(group.pace.poll_s + 1.5)]
         self.process = subprocess.Popen(
-            [*command, *(f"{key}={value}" for key, value in given.items())], stderr=subprocess.DEVNULL
-        )
+            [*command, *(f"{key}={value}" for key, value in given.items())],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def wait_until_ready(self) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline(), f"{self.name} did not start"
+
+    def begin(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
 
     def close(self) -> None:
         self.process.terminate()
@@ -75,13 +94,13 @@ class Member:
 class Group:
     """A group of its own on the node, with records that keep coming."""
 
-    def __init__(self, node: NodeProcess, protocol: str, seed: int) -> None:
-        self.node, self.protocol = node, protocol
+    def __init__(self, node: NodeProcess, protocol: str, seed: int, pace: Pace) -> None:
+        self.node, self.protocol, self.pace = node, protocol, pace
         self.random = Random(seed)
         self.id = f"group-{protocol}-{next(_numbers)}"
         self.topic = create_topic(node.address, f"topic-of-{self.id}", 6)
         self.members: list[Member] = []
-        self.session_ms = int(SESSION_S * 1000)
+        self._set_session(pace.session_s)
         self._ends = threading.Event()
         self._producing = threading.Thread(target=self._produce, daemon=True)
         self._producing.start()
@@ -94,23 +113,29 @@ class Group:
             for partition in range(6):
                 producer.produce(self.topic, b"x", partition=partition)
             producer.flush(1)
-            time.sleep(0.1)
+            time.sleep(0.2)
 
     def misses_nobody(self) -> None:
         """However slow the machine is: where no session is to end."""
-        self.session_ms = 45_000
+        self._set_session(45)
+
+    def _set_session(self, session_s: float) -> None:
+        self.session_ms = int(session_s * 1000)
         set_config(self.node.address, GROUP, self.id, consumer_session_timeout_ms=str(self.session_ms))
 
     def end(self) -> None:
         self._ends.set()
         self._producing.join()
         for member in self.members:
-            member.process.kill()
-            member.process.wait()
+            member.kill()
 
     def start(self, *names: str, instance: bool = False, **settings: str) -> list[Member]:
         new = [Member(self, name, f"instance-{name}" if instance else None, **settings) for name in names]
         self.members += new
+        for member in new:
+            member.wait_until_ready()
+        for member in new:
+            member.begin()
         return new
 
     def settle(self, members: int) -> None:
@@ -125,22 +150,26 @@ class Group:
         time.sleep(self.random.uniform(least, most))
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
-        until(holds, lambda: f"{what}: {json.dumps(self.why(), indent=1)[:6000]}")
+        for _ in attempts(lambda: f"{what}: {json.dumps(self.why(), indent=1)[:6000]}", pause_s=0.2):
+            if holds():
+                return
 
     def why(self) -> dict[str, Any]:
-        asked = run_ottla("group", "why", self.id, "-O", "json", address=self.node.address)
-        if asked.returncode:  # nobody has asked for its coordinator yet
-            return {"state": "", "members": 0, "findings": [], "history": [], "told": asked.stderr}
-        told: dict[str, Any] = json.loads(asked.stdout)
-        return told
+        """What `ottla group why --output json` prints, without a process for each question."""
+        cluster = Cluster(Addresses().convert(self.node.address, None, None))
+        now_ms = int(time.time() * 1000)
+        try:
+            return session.run(cluster, lambda there: report_on(there, self.id, None, now_ms)).as_value(5)
+        except OttlaError as error:  # nobody has asked for its coordinator yet
+            return {"state": "", "members": 0, "findings": [], "history": [], "told": str(error)}
 
     def findings(self) -> dict[str, dict[str, Any]]:
         return {finding["kind"]: finding for finding in self.why()["findings"]}
 
 
 @contextmanager
-def group_of(node: NodeProcess, protocol: str, seed: int) -> Iterator[Group]:
-    group = Group(node, protocol, seed)
+def group_of(node: NodeProcess, protocol: str, seed: int, pace: Pace) -> Iterator[Group]:
+    group = Group(node, protocol, seed, pace)
     try:
         yield group
     finally:

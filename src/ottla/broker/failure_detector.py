@@ -15,6 +15,10 @@ as in Kafka. What keeps a broker that lives from being fenced:
 A broker that keeps dying is found so three times a minute; after that it waits for its session, and so do those who
 would have to move leaders for it each time. Every controller learns which addresses answer, so that one that takes over
 can tell: it dials all brokers that are not fenced.
+
+A controller that has just started knows of no address that answered. There the next incarnation is the witness: it has
+a log dir of the one before, which only one process can hold, and the same addresses; if they refuse and the one before
+is not heard of, that one is gone (`is_succeeded_by`).
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from typing import Any, Final, NamedTuple
 
 from ottla.env.ports import Env
 from ottla.env.tasks import Tasks
-from ottla.metadata.controller.requests import FenceBroker
+from ottla.metadata.controller.requests import FenceBroker, RegisterBroker
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import BrokerImage, Endpoint, MetadataImage
 from ottla.metadata.local_controller import LocalController
@@ -39,6 +43,8 @@ _DIAL_WITHIN_S: Final = 1.0
 _PROBES_AFTER_S: Final = (0.05, 0.2, 1.0, 5.0, 30.0)  # a broker that was let in begins to listen a moment later
 # A suspect is dialled until it is heard again: a process that ends may close its connections before its listeners.
 _LOOKS_AFTER_S: Final = (0.0, 0.02, 0.1, 0.3, 0.6, 1.0, 2.0, 4.0)
+# Between these a live broker with the same id, from a copied folder, has time to be heard.
+_LOOKS_FOR_SUCCESSOR_AFTER_S: Final = (0.0, 0.25)
 _FAST: Final = 3  # so often a broker is found dead at once
 _WITHIN_S: Final = 60.0
 
@@ -94,6 +100,22 @@ class FailureDetector:
                 if self._controller.is_active:
                     self._suspect(incarnation)
 
+    async def is_succeeded_by(self, request: RegisterBroker) -> bool:
+        """Whether the incarnation that keeps this one from registering is gone; if so its session has ended now."""
+        broker = self._image().brokers.get(request.broker_id)
+        if broker is None or not _is_next_life(broker, request):
+            return False
+        incarnation = Incarnation(broker.id, broker.epoch)
+        for seconds in _LOOKS_FOR_SUCCESSOR_AFTER_S:
+            await asyncio.sleep(seconds)
+            if self._suspected(incarnation) is None or await self._dial_all(broker) is not Dialled.REFUSED:
+                return False
+        if self._suspected(incarnation) is None:
+            return False
+        _log.info("broker %d is here again, and nobody listens at its addresses: its former session ends", broker.id)
+        await self._end_session(broker)
+        return True
+
     def _took_over(self) -> None:
         for broker in self._image().brokers.values():
             if not broker.fenced and broker.id != self._own_id:
@@ -130,6 +152,9 @@ class FailureDetector:
             return
         where = ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in broker.endpoints)
         _log.warning("broker %d is gone (its connection ended, and nobody listens at %s): fenced", broker.id, where)
+        await self._end_session(broker)
+
+    async def _end_session(self, broker: BrokerImage) -> None:
         try:
             await self._controller.submit(FenceBroker(broker.id, broker.epoch))
         except KafkaError as error:
@@ -182,3 +207,7 @@ class FailureDetector:
             return Dialled.SILENT
         transport.abort()
         return Dialled.ANSWERED
+
+
+def _is_next_life(broker: BrokerImage, request: RegisterBroker) -> bool:
+    return request.endpoints == broker.endpoints and not set(request.log_dirs).isdisjoint(broker.directories)

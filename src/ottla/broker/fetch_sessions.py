@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ottla.broker.follower_watch import FollowerWatch
+from ottla.broker.follower_watch import FollowerWatch, Key
 from ottla.model.errors import ErrorCode
 from ottla.model.names import NO_EPOCH, NO_OFFSET
 
@@ -44,8 +44,8 @@ class Session:
     uses_topic_ids: bool
     epoch: int = 1
     last_used_ms: int = 0
-    wanted: dict[tuple[object, int], Wanted] = field(default_factory=dict)
-    told: dict[tuple[object, int], Told] = field(default_factory=dict)
+    wanted: dict[Key, Wanted] = field(default_factory=dict)
+    told: dict[Key, Told] = field(default_factory=dict)
     follower: FollowerWatch | None = None
 
     def end(self) -> None:
@@ -76,7 +76,7 @@ class FetchSessions:
 
     def create(
         self,
-        wanted: dict[tuple[object, int], Wanted],
+        wanted: dict[Key, Wanted],
         uses_topic_ids: bool,
         now_ms: int,
         follower: FollowerWatch | None = None,
@@ -109,8 +109,8 @@ class FetchSessions:
         self,
         session_id: int,
         epoch: int,
-        wanted: dict[tuple[object, int], Wanted],
-        forgotten: Iterable[tuple[object, int]],
+        wanted: dict[Key, Wanted],
+        forgotten: Iterable[Key],
         uses_topic_ids: bool,
         now_ms: int,
     ) -> Session:

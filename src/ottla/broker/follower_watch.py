@@ -11,7 +11,8 @@ from typing import Protocol
 
 from ottla.replica.partition import Partition
 
-Key = tuple[object, int]
+# The topic's name or id, as the request has it, and the partition. Ids are bytes, which are quick to hash.
+Key = tuple[str | bytes, int]
 
 
 class WaitingFetch(Protocol):
@@ -52,6 +53,11 @@ class FollowerWatch:
             self._watched[key] = partition
             self._keys[partition] = key
             partition.watchers[self] = None
+
+    def led(self, key: Key) -> Partition | None:
+        """The partition, if it was found before and is still led here."""
+        partition = self._watched.get(key)
+        return partition if partition is not None and partition.is_leader else None
 
     def rests(self, key: Key, partition: Partition) -> None:
         """Nothing new is in it. One that is not in sync is looked at with every fetch: it may join at any time."""

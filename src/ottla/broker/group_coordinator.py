@@ -84,16 +84,19 @@ class GroupCoordinator:
             raise KafkaError(ErrorCode.coordinator_not_available, "the group coordinator does not run")
         return group_hash(group_id) % self._partitions
 
+    def shard_of(self, group_id: str) -> Shard[GroupMachine]:
+        return self.runtime.shard(self.partition_of(group_id))
+
     def largest_write(self, group_id: str) -> int:
         """How many bytes of records one operation may bring about."""
-        return self.runtime.shard(self.partition_of(group_id)).partition.log.config.max_message_bytes
+        return self.shard_of(group_id).partition.log.config.max_message_bytes
 
     async def write(self, group_id: str, operation: Callable[[GroupMachine], Outcome[R]]) -> R:
         return await self.runtime.write(self.partition_of(group_id), operation)
 
     def submit(self, group_id: str, operation: Callable[[GroupMachine], Outcome[R]]) -> asyncio.Future[R]:
         """Like `write`, without a task: an answer that is ready is there at once."""
-        return self.runtime.shard(self.partition_of(group_id)).write(operation)
+        return self.shard_of(group_id).write(operation)
 
     def read(self, group_id: str, operation: Callable[[GroupMachine], R]) -> R:
         """The operation must look at what is committed only."""

@@ -110,6 +110,7 @@ class Lifecycle:
 
     async def register(self) -> int:
         """The epoch of this broker. OttlaError if it was refused, or nobody answered in time."""
+        self._warn_of_short_sessions()
         self._tasks.start(self._live(), "broker lifecycle")
         limit = self._settings.registration_ms / 1000
         try:
@@ -118,6 +119,18 @@ class Lifecycle:
         except TimeoutError:
             message = f"this broker could not register within {limit:g} s (initial.broker.registration.timeout.ms)"
             raise OttlaError(f"{message}: {self._why}") from None
+
+    def _warn_of_short_sessions(self) -> None:
+        """Kafka says nothing, and fences such a broker between two heartbeats, again and again."""
+        session, heartbeat = self._settings.session_ms, self._settings.heartbeat_ms
+        if session < 2 * heartbeat:
+            _log.warning(
+                "broker.session.timeout.ms is %d and broker.heartbeat.interval.ms %d: %s. Make the session several "
+                "times as long as the interval, on all nodes.",
+                session,
+                heartbeat,
+                "this broker is fenced between two heartbeats" if session <= heartbeat else "one late heartbeat fences",
+            )
 
     async def caught_up(self) -> None:
         """Until the controller says that the metadata is applied here up to this broker's registration."""

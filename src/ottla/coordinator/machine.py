@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.model.errors import KafkaError
 
-R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
 
 
 class StoredRecord(NamedTuple):
@@ -18,18 +17,20 @@ class StoredRecord(NamedTuple):
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[R_co]):
+class Outcome(NamedTuple, Generic[R]):
     """What an operation decided: records to append, and the reply once they, and all before them, are committed.
 
     For state that is not in records (members that wait for an answer, timers): `committed` is called when all that is
     so, `undone` with the reason if it fails. Neither may start an operation; what they set an alarm for, may.
+
+    `take_over` does what replaying the records would do, at once, where the operation knows what it has just written.
     """
 
-    reply: R_co
+    reply: R
     records: Sequence[StoredRecord] = ()
     undone: Callable[[KafkaError], None] | None = None
     committed: Callable[[], None] | None = None
+    take_over: Callable[[], None] | None = None
 
 
 class Machine(Protocol):

@@ -16,7 +16,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
 
 from ottla.coordinator.loading import replay_log
 from ottla.coordinator.machine import Machine, Outcome, StoredRecord
@@ -45,11 +46,18 @@ class State(Enum):
     CLOSED = auto()
 
 
-class _Reply(NamedTuple):
-    after: int  # the offset that must be committed before
-    outcome: Outcome[Any]
-    done: asyncio.Future[Any]
-    due: float  # by the loop's clock
+Tell = Callable[[Any, KafkaError | None], None]
+"""Takes the reply, or why there is none."""
+
+
+class _Reply:
+    __slots__ = ("after", "due", "outcome", "tell")
+
+    def __init__(self, after: int, outcome: Outcome[Any], tell: Tell, due: float) -> None:
+        self.after = after  # the offset that must be committed before
+        self.outcome = outcome
+        self.tell: Tell | None = tell  # None once it has been told that it takes too long
+        self.due = due  # by the loop's clock
 
 
 @dataclass(slots=True)
@@ -83,6 +91,8 @@ class Shard(Generic[M]):
         self._append_is_due = False
         self._waiting: deque[_Reply] = deque()
         self._reply_within_ms = reply_within_ms
+        self._told: list[tuple[Tell, Any, KafkaError | None]] = []  # who is to be told, when nothing is under way here
+        self._telling_is_due = False
         self._deadline: Timer | None = None
         self._alarms: dict[object, _Alarm] = {}
         self._loop = env.loop  # asked for once: that is a system call in some versions of Python
@@ -126,8 +136,14 @@ class Shard(Generic[M]):
 
     def write(self, operation: Callable[[M], Outcome[R]]) -> asyncio.Future[R]:
         """Decides now; the reply comes when all that the decision rests on is committed."""
+        done: asyncio.Future[R] = self._loop.create_future()
+        self.submit(operation, partial(_settle, done))
+        return done
+
+    def submit(self, operation: Callable[[M], Outcome[R]], tell: Tell) -> None:
+        """The same with a callback, which may be called at once; never while a decision is being made here."""
         self.check()
-        return self._accept(whole(operation, self.machine))
+        self._accept(whole(operation, self.machine), tell)
 
     def write_in_transaction(
         self, operation: Callable[[M], Outcome[R]], producer_id: int, producer_epoch: int
@@ -139,15 +155,17 @@ class Shard(Generic[M]):
         self.check()
         outcome = whole(operation, self.machine)
         done: asyncio.Future[R] = self._loop.create_future()
+        tell = partial(_settle, done)
         if not outcome.records:
-            self._await_commit(outcome, done)
+            self._await_commit(outcome, tell)
             return done
-        error = self._append() or self._apply(outcome.records, producer_id, producer_epoch)
+        error = self._append() or self._apply(outcome, 0, producer_id, producer_epoch)
         if error is not None:
-            _undo(outcome, done, error)
+            _undo(outcome, error)
+            tell(None, error)
             return done
         records, self._batch, self._batch_bytes = self._batch, [], 0
-        self._await_commit(outcome, done)
+        self._await_commit(outcome, tell)
         self._append_batch(build_plain_batch(records, self._env.clock.now_ms(), producer_id, producer_epoch))
         return done
 
@@ -160,12 +178,12 @@ class Shard(Generic[M]):
         refused = self.partition.log.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, version)
         error = self._append() if refused is None else KafkaError(refused.code, refused.message)
         if error is not None:
-            _refuse(done, error)
+            _settle(done, None, error)
             return done
         self._batch_base = self.timeline.offset = self._end
         self.machine.end_transaction(producer_id, producer_epoch, is_commit=is_commit)
         self._end += 1
-        self._await_commit(Outcome(None), done)
+        self._await_commit(Outcome(None), partial(_settle, done))
         now_ms = self._env.clock.now_ms()
         self._append_batch(marker_batch(producer_id, producer_epoch, is_commit, coordinator_epoch, now_ms))
         return done
@@ -175,50 +193,59 @@ class Shard(Generic[M]):
         self.check()
         return operation(self.machine)
 
-    def _accept(self, outcome: Outcome[R]) -> asyncio.Future[R]:
-        done: asyncio.Future[R] = self._loop.create_future()
+    def _accept(self, outcome: Outcome[Any], tell: Tell) -> None:
         if outcome.records:
-            error = self._make_room(outcome.records) or self._apply(outcome.records)
+            size = _size(outcome.records)
+            error = self._make_room(size) or self._apply(outcome, size)
             if error is not None:
-                _undo(outcome, done, error)
-                return done
+                _undo(outcome, error)
+                tell(None, error)
+                return
             if not self._append_is_due:
                 self._append_is_due = True
-                self._loop.call_soon(self._append)
-        self._await_commit(outcome, done)
+                self._loop.call_soon(self._append_what_waits)
+        self._await_commit(outcome, tell)
         if self._batch_bytes > self.partition.log.config.max_message_bytes:
             self._append()  # it may be too large even alone: to be known before anything is decided on it
-        return done
 
-    def _await_commit(self, outcome: Outcome[R], done: asyncio.Future[R]) -> None:
+    def _await_commit(self, outcome: Outcome[Any], tell: Tell) -> None:
         if self._end <= self.partition.high_watermark and not self._waiting:
-            _happened(outcome, done)
+            if outcome.committed is not None:
+                outcome.committed()
+            tell(outcome.reply, None)
         else:
             due = self._loop.time() + self._reply_within_ms / 1000
-            self._waiting.append(_Reply(self._end, outcome, done, due))
+            self._waiting.append(_Reply(self._end, outcome, tell, due))
             if self._deadline is None:  # one for all that wait, set anew when it is reached
                 self._deadline = self._timers.after(self._reply_within_ms, self._give_up)
 
     def _apply(
-        self, records: Sequence[StoredRecord], producer_id: int = -1, producer_epoch: int = -1
+        self, outcome: Outcome[Any], size: int, producer_id: int = -1, producer_epoch: int = -1
     ) -> KafkaError | None:
         """To the state and to the batch, all of them or none."""
+        records = outcome.records
         before, first = len(self._batch), self._end
         if not before:
             self._batch_base = first
         try:
-            for record in records:
-                self.timeline.offset = self._end
-                self.machine.replay(record, producer_id, producer_epoch)
-                self._batch.append(record)
-                self._end += 1
+            if outcome.take_over is not None:
+                self.timeline.offset = first
+                outcome.take_over()
+                self._batch += records
+                self._end += len(records)
+            else:
+                for record in records:
+                    self.timeline.offset = self._end
+                    self.machine.replay(record, producer_id, producer_epoch)
+                    self._batch.append(record)
+                    self._end += 1
         except Exception:
             _log.exception("%s: what was decided cannot be applied", self.partition.key)
             self.timeline.undo(first)
             del self._batch[before:]
             self._end = first
             return KafkaError(ErrorCode.unknown_server_error, "what was decided cannot be applied")
-        self._batch_bytes += _size(records)
+        self._batch_bytes += size
         return None
 
     def _give_up(self) -> None:
@@ -229,16 +256,25 @@ class Shard(Generic[M]):
             if reply.due > now:
                 self._deadline = self._timers.after((reply.due - now) * 1000, self._give_up)
                 break
-            _refuse(reply.done, KafkaError(ErrorCode.coordinator_not_available, "not committed in time"))
+            if reply.tell is not None:
+                late = KafkaError(ErrorCode.coordinator_not_available, "not committed in time")
+                self._told.append((reply.tell, None, late))
+                reply.tell = None
+        self._tell_all()
 
-    def _make_room(self, records: Sequence[StoredRecord]) -> KafkaError | None:
+    def _make_room(self, size: int) -> KafkaError | None:
         """A batch has to fit into the topic's `max.message.bytes`; one outcome's records are never divided.
 
         An error if what waited could not be appended: the outcome was decided on what has not happened.
         """
-        if self._batch and self._batch_bytes + _size(records) > self.partition.log.config.max_message_bytes:
+        if self._batch and self._batch_bytes + size > self.partition.log.config.max_message_bytes:
             return self._append()
         return None
+
+    def _append_what_waits(self) -> None:
+        self._telling_is_due = True  # here, and not another time
+        self._append()
+        self._tell_all()
 
     def _append(self) -> KafkaError | None:
         self._append_is_due = False
@@ -271,7 +307,12 @@ class Shard(Generic[M]):
         waiting = self._waiting
         while waiting and waiting[0].after <= offset:
             reply = waiting.popleft()
-            _happened(reply.outcome, reply.done)
+            outcome = reply.outcome
+            if outcome.committed is not None:
+                outcome.committed()
+            if reply.tell is not None:
+                self._told.append((reply.tell, outcome.reply, None))
+        self._tell_soon()
 
     def _fail(self, base: int, error: KafkaError, *, everything: bool = False) -> KafkaError:
         """What was decided from an offset on has not happened; when the shard closes, nothing that is not committed."""
@@ -283,8 +324,26 @@ class Shard(Generic[M]):
         self.timeline.undo(base)
         self._end = base
         for reply in failed:  # the newest first, as they were built on each other
-            _undo(reply.outcome, reply.done, error)
+            _undo(reply.outcome, error)
+            if reply.tell is not None:
+                self._told.append((reply.tell, None, error))
+        self._tell_soon()
         return error
+
+    def _tell_soon(self) -> None:
+        """Who is told may ask the next question at once, and a decision may be under way here."""
+        if self._told and not self._telling_is_due:
+            self._telling_is_due = True
+            self._loop.call_soon(self._tell_all)
+
+    def _tell_all(self) -> None:
+        self._telling_is_due = False
+        told, self._told = self._told, []
+        for tell, reply, error in told:
+            try:
+                tell(reply, error)
+            except Exception:
+                _log.exception("%s: a reply could not be told", self.partition.key)
 
     # -- alarms
 
@@ -319,7 +378,7 @@ class Shard(Generic[M]):
                 if name not in self._alarms:
                     self.set(name, _AGAIN_MS, alarm.operation)
                 return
-            self._accept(outcome)
+            self._accept(outcome, _nobody)
 
 
 _ERRORS: Final = {
@@ -334,28 +393,31 @@ _ERRORS: Final = {
 """What a failed append means to a client of the coordinator."""
 
 
-def _happened(outcome: Outcome[R], done: asyncio.Future[R]) -> None:
-    if outcome.committed is not None:
-        outcome.committed()
-    if not done.done():
-        done.set_result(outcome.reply)
+def _nobody(reply: Any, error: KafkaError | None) -> None:
+    """Is told what an alarm did."""
 
 
-def _undo(outcome: Outcome[R], done: asyncio.Future[R], error: KafkaError) -> None:
+def _undo(outcome: Outcome[Any], error: KafkaError) -> None:
     if outcome.undone is not None:
         outcome.undone(error)
-    _refuse(done, error)
 
 
 def _moved() -> KafkaError:
     return KafkaError(ErrorCode.not_coordinator, "the coordinator has moved")
 
 
-def _refuse(done: asyncio.Future[Any], error: KafkaError) -> None:
-    if not done.done():
+def _settle(done: asyncio.Future[Any], reply: Any, error: KafkaError | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(reply)
+    else:
         done.set_exception(error)
         done.exception()  # whoever asked may have gone
 
 
 def _size(records: Sequence[StoredRecord]) -> int:
-    return sum(len(record.key) + len(record.value or b"") + _RECORD_OVERHEAD for record in records)
+    size = _RECORD_OVERHEAD * len(records)
+    for key, value in records:
+        size += len(key) + len(value) if value is not None else len(key)
+    return size

@@ -9,7 +9,7 @@ taken back. Values are never changed in place: a new one takes the place of the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar, cast
 
 K = TypeVar("K")
@@ -25,24 +25,25 @@ class Timeline:
         """Of the record that is being applied: what changes now, changes with it."""
         self.is_kept = True
         """Not while a log is replayed: what it holds is committed, and nothing will be undone."""
-        self._changes: deque[tuple[int, TimelineDict[Any, Any], Any]] = deque()
+        self._changes: deque[tuple[int, TimelineDict[Any, Any], Sequence[Any]]] = deque()
 
-    def note(self, table: TimelineDict[Any, Any], key: Any) -> None:
-        self._changes.append((self.offset, table, key))
+    def note(self, table: TimelineDict[Any, Any], keys: Sequence[Any]) -> None:
+        self._changes.append((self.offset, table, keys))
 
     def commit(self, end: int) -> None:
         """All below an offset is so for good."""
         changes = self._changes
         while changes and changes[0][0] < end:
-            _, table, key = changes.popleft()
-            table.forget_oldest(key)
+            _, table, keys = changes.popleft()
+            table.forget_oldest(keys)
 
     def undo(self, begin: int) -> None:
         """Nothing from an offset on has happened."""
         changes = self._changes
         while changes and changes[-1][0] >= begin:
-            _, table, key = changes.pop()
-            table.take_back_newest(key)
+            _, table, keys = changes.pop()
+            for key in reversed(keys):
+                table.take_back_newest(key)
 
 
 class TimelineDict(Generic[K, V]):
@@ -76,6 +77,20 @@ class TimelineDict(Generic[K, V]):
     def __setitem__(self, key: K, value: V) -> None:
         self._keep(key)
         self._now[key] = value
+
+    def put_all(self, keys: Sequence[K], values: Sequence[V]) -> None:
+        """Of one record, or of several that are committed together."""
+        now = self._now
+        if self._timeline.is_kept:
+            before = self._before
+            for key in keys:
+                was = now.get(key, _NOTHING)
+                if key in before:
+                    before[key].append(was)
+                else:
+                    before[key] = [was]
+            self._timeline.note(self, keys)
+        now.update(zip(keys, values, strict=True))
 
     def pop(self, key: K) -> V | None:
         if key not in self._now:
@@ -112,14 +127,15 @@ class TimelineDict(Generic[K, V]):
             self._before[key] = [was]
         else:
             before.append(was)
-        self._timeline.note(self, key)
+        self._timeline.note(self, (key,))
 
-    def forget_oldest(self, key: K) -> None:
-        before = self._before[key]
-        if len(before) == 1:
-            del self._before[key]
-        else:
-            del before[0]
+    def forget_oldest(self, keys: Sequence[K]) -> None:
+        for key in keys:
+            before = self._before[key]
+            if len(before) == 1:
+                del self._before[key]
+            else:
+                del before[0]
 
     def take_back_newest(self, key: K) -> None:
         before = self._before[key]

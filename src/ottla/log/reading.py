@@ -19,11 +19,15 @@ _log = logging.getLogger("ottla.log")
 
 
 class LogRead(NamedTuple):
-    """A range of a segment's file; at its start a batch begins, at its end one may be cut."""
+    """A range of a segment's file; at its start a batch begins, at its end one may be cut.
+
+    `data` are its bytes, where they are at hand.
+    """
 
     file: File
     position: int
     size: int
+    data: bytes | None = None
 
 
 class OffsetOutOfRange(Exception):
@@ -70,11 +74,12 @@ class ReadableLog:
             if segment.base_offset >= upper_offset:
                 return None
             is_last = number + 1 == len(self.segments)
-            if is_last and offset == segment.boundary[0] and upper_offset == self.end_offset:
-                position, size = segment.boundary[1], segment.size - segment.boundary[1]
+            if is_last and upper_offset == self.end_offset and (position := segment.boundary(offset)) is not None:
+                size = segment.size - position
                 if 0 < size <= max_bytes:  # all that came since someone last read to the end
-                    segment.boundary = (self.end_offset, segment.size)
-                    return LogRead(segment.file_for(), position, size)
+                    segment.read_to_end(upper_offset)
+                    at_hand = segment.tail if segment.tail_position == position and len(segment.tail) == size else None
+                    return LogRead(segment.file_for(), position, size, at_hand)
             place = self._find(segment, offset)
             if place is None:
                 continue  # compaction left nothing at or after the offset in this segment
@@ -88,7 +93,7 @@ class ReadableLog:
             if size < place.size:
                 return None  # Java's consumer gives up on an answer that begins with part of a batch
             if is_last and place.position + size == segment.size:
-                segment.boundary = (self.end_offset, segment.size)
+                segment.read_to_end(self.end_offset)
             return LogRead(segment.file_for(), place.position, size)
         return None
 

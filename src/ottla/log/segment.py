@@ -24,6 +24,8 @@ from ottla.record.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, BatchHeader,
 
 _PLACE: Final = Struct(">qi4xb6xi8xq")  # base offset, length, magic, last offset delta, max timestamp
 _SCAN_BYTES: Final = 8 * 1024
+_TAIL_BYTES: Final = 1024
+_MOST_BOUNDARIES: Final = 8
 
 
 class CorruptIndex(Exception):
@@ -61,7 +63,9 @@ class Segment:
         self.first_timestamp: int | None = None  # what rolling by time counts from
         self.roll_jitter_ms = 0
         self.indexes_full = False
-        self.boundary = (-1, 0)  # an offset at which a batch will begin, and where: most readers go on at the end
+        self._boundaries: dict[int, int] = {}  # where readers came to the end: they go on there, at these positions
+        self.tail = b""  # what was appended last, if it is small: whoever waits for it need not read the file
+        self.tail_position = 0
         self._disk = disk
         self._stem = stem
         self._file: File | None = None
@@ -121,6 +125,7 @@ class Segment:
         if self.max_timestamp >= 0:
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self.file_for().truncate(self.size)  # what was preallocated and not used
+        self.tail = b""
         self.write_index_tails()
 
     def release(self) -> None:
@@ -180,6 +185,10 @@ class Segment:
         if file is None:
             file = self.file_for()
         file.write(buffers, position)
+        if len(buffers[-1]) <= _TAIL_BYTES:
+            self.tail, self.tail_position = b"".join(buffers), position
+        elif self.tail:
+            self.tail = b""
         self.note(position, size, last_offset, max_timestamp, index_interval)
 
     def note(self, position: int, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
@@ -217,7 +226,8 @@ class Segment:
         self.max_timestamp, self.offset_of_max_timestamp = newest if newest is not None else (-1, -1)
         if position == 0:
             self.first_timestamp = None
-        self.boundary = (-1, 0)
+        self._boundaries.clear()
+        self.tail = b""
         self._account_from(kept[1] if kept is not None else 0)
         self._note_full_indexes()
         self.may_wait(False)
@@ -292,13 +302,26 @@ class Segment:
 
     def find(self, offset: int) -> Place | None:
         """The first batch whose last offset is not below `offset`; None if there is none in this segment."""
-        if offset == self.boundary[0]:
-            return self._place_at(self.boundary[1])
+        boundary = self._boundaries.get(offset)
+        if boundary is not None:
+            return self._place_at(boundary)
         entry = self.offset_index.lookup(offset)
         for place in self.places(0) if entry is None else self._places_from(*entry):
             if place.last_offset >= offset:
                 return place
         return None
+
+    def boundary(self, offset: int) -> int | None:
+        """Where a batch begins with this offset, or will begin; None if that is not known without looking."""
+        return self._boundaries.get(offset)
+
+    def read_to_end(self, end_offset: int) -> None:
+        """Whoever reads on from the end finds his place at once; so do others who are not far behind."""
+        boundaries = self._boundaries
+        if end_offset not in boundaries:
+            if len(boundaries) >= _MOST_BOUNDARIES:
+                del boundaries[next(iter(boundaries))]
+            boundaries[end_offset] = self.size
 
     def _place_at(self, position: int) -> Place | None:
         if position + HEADER_SIZE > self.size:

@@ -67,13 +67,16 @@ class BrokerImage:
         return not self.fenced and not self.in_controlled_shutdown
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)
+        for endpoint in self.endpoints:
+            if endpoint.name == listener:
+                return endpoint
+        return None
 
     def has_online(self, directory: UUID) -> bool:
         """Whether a replica that lies in this directory can be used. A broker may have told of none at all."""
-        if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING):
+        if directory in self.directories or directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING):
             return True
-        return directory != DIRECTORY_LOST and (not self.directories or directory in self.directories)
+        return not self.directories and directory != DIRECTORY_LOST
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,92 +3,121 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 
 from ottla.env.timers import Timer, TimerWheel
 from ottla.model.errors import ErrorCode
 from ottla.replica.partition import Appended, Partition
-from ottla.replica.progress import Waiter
+from ottla.replica.progress import Progress, Waiter
 
 Row = tuple[Partition | None, Appended | asyncio.Future[Appended]]
 
 
 class DelayedProduce:
+    """`done` is told the results in the order of the rows, once."""
+
+    __slots__ = ("_acks", "_done", "_missing", "_results", "_rows", "_timeout_ms", "_timer", "_timers", "_waiting")
+
     def __init__(
         self,
         timers: TimerWheel,
         acks: int,
         timeout_ms: int,
-        rows: list[list[Row]],
-        done: Callable[[list[list[Appended]]], None],
+        rows: Sequence[Row],
+        done: Callable[[list[Appended]], None],
     ) -> None:
         self._timers = timers
         self._acks = acks
         self._timeout_ms = timeout_ms
         self._rows = rows
-        self._done = done
-        self._results: list[list[Appended | None]] = [[None] * len(topic) for topic in rows]
-        self._missing = sum(map(len, rows))
-        self._waiters: list[Waiter] = []
+        self._done: Callable[[list[Appended]], None] | None = done
+        self._results: list[Appended | None] = [None] * len(rows)
+        self._missing = len(rows)
+        self._waiting: list[_Awaited] = []
         self._timer: Timer | None = None
-        self._finished = False
 
     def start(self) -> None:
         if self._acks == -1:  # as in Kafka: others wait for nothing but their append
             self._timer = self._timers.after(self._timeout_ms, self._expired)
-        for t, topic in enumerate(self._rows):
-            for r, (partition, result) in enumerate(topic):
-                if isinstance(result, asyncio.Future):
-                    result.add_done_callback(partial(self._checked, t, r, partition))
-                else:
-                    self._appended(t, r, partition, result)
+        for number, (partition, result) in enumerate(self._rows):
+            if isinstance(result, Appended):
+                self._appended(number, partition, result)
+            else:
+                self._wait_for_check(number, partition, result)
 
-    def _checked(self, t: int, r: int, partition: Partition | None, future: asyncio.Future[Appended]) -> None:
-        self._appended(t, r, partition, future.result())
+    def _wait_for_check(self, number: int, partition: Partition | None, result: asyncio.Future[Appended]) -> None:
+        result.add_done_callback(lambda checked: self._appended(number, partition, checked.result()))
 
-    def _appended(self, t: int, r: int, partition: Partition | None, result: Appended) -> None:
-        if self._finished:
+    def _appended(self, number: int, partition: Partition | None, result: Appended) -> None:
+        if self._done is None:
             return
         if result.code is not ErrorCode.none or partition is None or self._acks == 0:
-            self._acknowledged(t, r, result)
+            self.acknowledged(number, result)
             return
-        stage = partition.committed if self._acks == -1 else partition.appended
+        awaited = _Awaited(self, number, partition, result, self._acks == -1)
+        self._waiting.append(awaited)
+        awaited.start()
 
-        def reached() -> None:
-            if not partition.is_leader:
-                self._acknowledged(t, r, Appended(ErrorCode.not_leader_or_follower))
-            elif stage.value < result.next_offset:
-                self._acknowledged(t, r, Appended(ErrorCode.kafka_storage_error))
-            elif self._acks == -1 and not partition.has_enough_replicas:
-                self._acknowledged(t, r, Appended(ErrorCode.not_enough_replicas_after_append))
-            else:
-                self._acknowledged(t, r, result)
-
-        self._waiters.append(stage.when(result.next_offset, reached))
-
-    def _acknowledged(self, t: int, r: int, result: Appended) -> None:
-        if self._finished or self._results[t][r] is not None:
+    def acknowledged(self, number: int, result: Appended) -> None:
+        if self._done is None or self._results[number] is not None:
             return
-        self._results[t][r] = result
+        self._results[number] = result
         self._missing -= 1
         if not self._missing:
             self._finish()
 
     def _expired(self) -> None:
-        for topic in self._results:
-            for number, result in enumerate(topic):
-                if result is None:
-                    topic[number] = Appended(ErrorCode.request_timed_out)
+        timed_out = Appended(ErrorCode.request_timed_out)
+        self._results = [timed_out if result is None else result for result in self._results]
         self._finish()
 
     def _finish(self) -> None:
+        done, results = self._done, self._results
         self.cancel()
-        self._done([[result for result in topic if result is not None] for topic in self._results])
+        if done is not None:
+            done([result for result in results if result is not None])
 
     def cancel(self) -> None:
-        self._finished = True
+        self._done = None
         if self._timer is not None:
             self._timer.cancel()
-        for waiter in self._waiters:
-            waiter.cancel()
+        for awaited in self._waiting:
+            awaited.cancel()
+        self._waiting.clear()
+
+
+class _Awaited:
+    """One batch that is in the log, and not yet where its acks want it."""
+
+    __slots__ = ("_delayed", "_is_for_all", "_number", "_partition", "_result", "_waiter")
+
+    def __init__(
+        self, delayed: DelayedProduce, number: int, partition: Partition, result: Appended, is_for_all: bool
+    ) -> None:
+        self._delayed = delayed
+        self._number = number
+        self._partition = partition
+        self._result = result
+        self._is_for_all = is_for_all
+        self._waiter: Waiter | None = None
+
+    def start(self) -> None:
+        self._waiter = self._stage.when(self._result.next_offset, self._reached)
+
+    def cancel(self) -> None:
+        if self._waiter is not None:
+            self._waiter.cancel()
+
+    @property
+    def _stage(self) -> Progress:
+        return self._partition.committed if self._is_for_all else self._partition.appended
+
+    def _reached(self) -> None:
+        partition, result = self._partition, self._result
+        if not partition.is_leader:
+            result = Appended(ErrorCode.not_leader_or_follower)
+        elif self._stage.value < result.next_offset:
+            result = Appended(ErrorCode.kafka_storage_error)
+        elif self._is_for_all and not partition.has_enough_replicas:
+            result = Appended(ErrorCode.not_enough_replicas_after_append)
+        self._delayed.acknowledged(self._number, result)

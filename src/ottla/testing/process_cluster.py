@@ -6,7 +6,8 @@ with running_processes(tmp_path, 3) as cluster:
     cluster.start(2)                                  # same ports, same data
     cluster.restart(1)                                # leaders go elsewhere first
 
-All nodes are brokers and controllers, with the ids 1, 2, 3 ... Ports are free ones. Where no node has to die,
+All nodes are brokers and controllers, with the ids 1, 2, 3 ...; `roles={1: "controller"}` says otherwise. Ports are
+free ones. `ottla.testing.namespaces` gives each node a network of its own, which can be cut. Where no node has to die,
 `ottla.testing.cluster` has them all in this process and is faster.
 """
 
@@ -18,10 +19,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.env.disk import PosixDisk
 from ottla.env.randomness import SeededRandom
@@ -31,17 +32,45 @@ from ottla.testing.apache_kafka import free_port
 from ottla.testing.process import NodeDied
 
 _HOST: Final = "127.0.0.1"
+_BOTH: Final = "broker,controller"
 _UP: Final = " is up at "
 _WITHIN_S: Final = 60.0
 
 
+class Network(Protocol):
+    """Where nodes run: the address of each, and how a process is started that has it."""
+
+    def host(self, i: int) -> str: ...
+
+    def within(self, i: int, command: list[str]) -> list[str]: ...
+
+
+class Loopback:
+    """All on one address, which everybody has."""
+
+    def host(self, i: int) -> str:
+        return _HOST
+
+    def within(self, i: int, command: list[str]) -> list[str]:
+        return command
+
+
 class ProcessCluster:
-    def __init__(self, folder: Path, size: int, settings: dict[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        size: int,
+        settings: dict[str, str],
+        roles: Mapping[int, str] | None = None,
+        network: Network | None = None,
+    ) -> None:
         self.folder = folder
         self.ids = tuple(range(1, size + 1))
         self.ports = {i: free_port() for i in self.ids}
         self.controller_ports = {i: free_port() for i in self.ids}
         self._settings = settings
+        self._roles = dict.fromkeys(self.ids, _BOTH) | dict(roles or {})
+        self._network = network or Loopback()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._begun_at: dict[int, int] = {}
         self._format()
@@ -49,10 +78,16 @@ class ProcessCluster:
     @property
     def bootstrap(self) -> str:
         """All nodes, also those that are away: a client finds one that is there."""
-        return ",".join(self.address(i) for i in self.ids)
+        return ",".join(self.address(i) for i in self.ids if "broker" in self._roles[i])
 
     def address(self, i: int) -> str:
-        return f"{_HOST}:{self.ports[i]}"
+        return f"{self._network.host(i)}:{self.ports[i]}"
+
+    def data(self, i: int) -> Path:
+        return self.folder / f"data-{i}"
+
+    def pid(self, i: int) -> int:
+        return self._processes[i].pid
 
     def log(self, i: int, *, since: int = 0) -> str:
         """What a node wrote to stdout and stderr, over all its lives; `since` counts bytes."""
@@ -68,9 +103,21 @@ class ProcessCluster:
     def start(self, *ids: int, within: float = _WITHIN_S) -> None:
         """Together, as a quorum needs a majority to begin; returns when all serve. Without ids: all."""
         for i in ids or self.ids:
-            self._begin(i)
+            self.begin(i)
+        self.wait_until_up(*ids or self.ids, within=within)
+
+    def begin(self, i: int) -> None:
+        """Starts the process and does not wait: `wait_until_up` does, or a kill in the middle of starting."""
+        file = self._log_file(i)
+        self._begun_at[i] = file.stat().st_size if file.exists() else 0
+        command = [sys.executable, "-m", "ottla.cli.main", "broker", "--config", str(self._config_file(i))]
+        command = self._network.within(i, command)
+        with file.open("ab") as log:
+            self._processes[i] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def wait_until_up(self, *ids: int, within: float = _WITHIN_S) -> None:
         deadline = time.monotonic() + within
-        for i in ids or self.ids:
+        for i in ids:
             self._wait_until_up(i, deadline)
 
     def kill(self, *ids: int) -> None:
@@ -108,13 +155,6 @@ class ProcessCluster:
     def close(self) -> None:
         self.kill(*self._processes)
 
-    def _begin(self, i: int) -> None:
-        file = self._log_file(i)
-        self._begun_at[i] = file.stat().st_size if file.exists() else 0
-        command = [sys.executable, "-m", "ottla.cli.main", "broker", "--config", str(self._config_file(i))]
-        with file.open("ab") as log:
-            self._processes[i] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
     def _wait_until_up(self, i: int, deadline: float) -> None:
         while _UP not in (told := self.log(i, since=self._begun_at[i])):
             if not self.is_running(i):
@@ -132,13 +172,15 @@ class ProcessCluster:
     def _format(self) -> None:
         disk, source = PosixDisk(), SeededRandom(random.SystemRandom())
         cluster_id = meta_properties.uuid_text(meta_properties.random_uuid(source))
-        voters = ",".join(f"{i}@{_HOST}:{port}" for i, port in self.controller_ports.items())
+        controllers = {i: f"{self._network.host(i)}:{port}" for i, port in self.controller_ports.items()}
+        voters = ",".join(f"{i}@{where}" for i, where in controllers.items() if "controller" in self._roles[i])
         for i in self.ids:
-            data = self.folder / f"data-{i}"
+            data = self.data(i)
+            listeners = {"broker": f"PLAINTEXT://{self.address(i)}", "controller": f"CONTROLLER://{controllers[i]}"}
             values = {
-                "process.roles": "broker,controller",
+                "process.roles": self._roles[i],
                 "node.id": str(i),
-                "listeners": f"PLAINTEXT://{self.address(i)},CONTROLLER://{_HOST}:{self.controller_ports[i]}",
+                "listeners": ",".join(listeners[role] for role in self._roles[i].split(",")),
                 "controller.listener.names": "CONTROLLER",
                 "controller.quorum.voters": voters,
                 "log.dirs": str(data),
@@ -152,13 +194,20 @@ class ProcessCluster:
 
 
 @contextmanager
-def running_processes(folder: Path, size: int = 3, **settings: str | int | bool) -> Iterator[ProcessCluster]:
+def running_processes(
+    folder: Path,
+    size: int = 3,
+    *,
+    roles: Mapping[int, str] | None = None,
+    network: Network | None = None,
+    **settings: str | int | bool,
+) -> Iterator[ProcessCluster]:
     """A cluster that serves; killed at the end, however the test went. Settings are broker configs with `_` for `.`."""
     given = {
         name.replace("_", "."): str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in settings.items()
     }
-    cluster = ProcessCluster(folder, size, given)
+    cluster = ProcessCluster(folder, size, given, roles, network)
     try:
         cluster.start()
         yield cluster

@@ -51,10 +51,12 @@ class Later:
             return
         self.done = True
         self.message = message
-        if self.on_complete is not None:
-            self.on_complete()
-        if self._listener is not None:
-            self._listener()
+        on_complete, listener = self.on_complete, self._listener
+        self.on_complete = self._listener = self._cancel = None  # no cycles: what was needed until now goes at once
+        if on_complete is not None:
+            on_complete()
+        if listener is not None:
+            listener()
 
     def fail(self, error: Exception | None = None) -> None:
         """There will be no answer: the connection is closed, as the client would wait for it forever."""
@@ -72,9 +74,9 @@ class Later:
 
     def cancel(self) -> None:
         """The client is gone: whoever would have answered can stop."""
-        self._listener = None
-        if not self.done and self._cancel is not None:
-            self._cancel()
+        cancel, self._cancel, self._listener = self._cancel, None, None
+        if not self.done and cancel is not None:
+            cancel()
         self.done = True
 
 

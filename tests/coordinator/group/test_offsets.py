@@ -14,7 +14,7 @@ from tests.log.given import TOPIC_ID, Machine, everything, marker
 from tests.replica.given import ALONE, leader
 
 from ottla.broker.group_coordinator import group_hash
-from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, commit_record, write_key
+from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, write_key, write_value
 from ottla.coordinator.group.offset_sweep import _RECORDS_A_TURN
 from ottla.coordinator.group.offsets import Commit, Fetched, Member, Wanted
 from ottla.coordinator.machine import Outcome, StoredRecord
@@ -159,7 +159,7 @@ class TestTransactions:
         return partition
 
     def batch(self, offset: int, producer_id: int = -1) -> bytes:
-        record = commit_record(OffsetKey("g", "orders", 0), CommittedOffset(offset, commit_ms=1))
+        record = StoredRecord(write_key(OffsetKey("g", "orders", 0)), write_value(CommittedOffset(offset, commit_ms=1)))
         rows = [Record(record.key, record.value, 0)]
         if producer_id < 0:
             return build_batch(rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -35,11 +37,15 @@ class Register(RuleBasedStateMachine):
             self.offsets.replay(record, -1)
         self.timeline.commit(len(self.log))
 
-    def _apply(self, outcome: Outcome[object], states: list[Model]) -> None:
+    def _apply(self, outcome: Outcome[Any], states: list[Model]) -> None:
         assert len(outcome.records) == len(states)
+        self.timeline.offset = len(self.log)
+        if outcome.take_over is not None:
+            outcome.take_over()
         for record, state in zip(outcome.records, states, strict=True):
             self.timeline.offset = len(self.log)
-            self.offsets.replay(record, -1)
+            if outcome.take_over is None:
+                self.offsets.replay(record, -1)
             self.log.append(record)
             self.history.append(state)
 

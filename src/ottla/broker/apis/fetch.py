@@ -4,8 +4,8 @@ Versions: 4 is the oldest (record batches v2), 5 adds log start offsets, 7 sessi
 epoch, 11 the rack, 12 is flexible and detects diverging epochs, 13 names topics by id, 15 moves the replica's state to
 a tagged field, 16 tells other nodes' endpoints, 17 and 18 add what only followers send.
 
-Answers are written by hand. The batches themselves are ranges of files, read when they are sent (wire/server.py), so an
-answer of 50 MB needs no 50 MB of memory.
+Requests are read and answers written by hand. The batches themselves are ranges of files, read when they are sent
+(wire/server.py), so an answer of 50 MB needs no 50 MB of memory.
 """
 
 from __future__ import annotations
@@ -13,28 +13,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Hashable, Iterable
-from typing import Any, Final
+from typing import Final
+from uuid import UUID
 
-from ottla.broker.apis.fetch_format import FLEXIBLE, TOPIC_IDS, Key, Row, write_answer
+from ottla.broker.apis.fetch_format import TOPIC_IDS, Row, write_answer
+from ottla.broker.apis.fetch_request import RACKS, SESSIONS, FetchRequest, read
 from ottla.broker.context import Api, Context
 from ottla.broker.current_leaders import CurrentLeader, current_leader, endpoints_of
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, Session, SessionError, Told, Wanted
-from ottla.broker.follower_watch import FollowerWatch
+from ottla.broker.follower_watch import FollowerWatch, Key
 from ottla.broker.read_replica import NOBODY, preferred_replica, selects_by_rack
 from ottla.broker.replication_quotas import LeaderQuota
 from ottla.broker.traffic import count_fetched
 from ottla.log.index import NotInMemory
 from ottla.model.errors import ErrorCode
-from ottla.model.names import NO_EPOCH, NO_OFFSET
 from ottla.replica.partition import Fetched, Isolation, Partition
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
-from ottla.wire.codec import decode_request
 from ottla.wire.reply import Later, Message
 
 _log = logging.getLogger("ottla.broker")
 
 _NONE: Final = ErrorCode.none
-RACKS: Final = 11
 LEADERS: Final = 16
 _ELSEWHERE: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 _ISOLATION_LEVELS: Final = (0, 1)
@@ -45,57 +44,30 @@ _MAX_WARMINGS: Final = 64  # after so many reads that were not in memory, an ans
 
 def handle(context: Context, body: memoryview) -> Message | Later:
     version = context.header.version
-    request = decode_request(1, version, body)
-    wanted, forgotten = _wanted(request, version), _forgotten(request, version)
+    request = read(version, body)
     try:
-        session = _session(context, request, wanted, forgotten)
+        session = _session(context, request)
     except SessionError as error:
         context.count_errors([error.code])
         return write_answer(version, context.header.correlation_id, error.code, 0, [])
     except _OutsideCache:
-        return _refusal(context, request, wanted)
-    fetch = _Fetch(context, request, session, wanted)
+        return _refusal(context, request)
+    fetch = _Fetch(context, request, session)
     if request.isolation_level not in _ISOLATION_LEVELS and fetch.finds_partitions():
-        return _refusal(context, request, wanted)
+        return _refusal(context, request)
     return fetch.start()
 
 
-def _refusal(context: Context, request: Any, wanted: dict[Key, Wanted]) -> Message:
+def _refusal(context: Context, request: FetchRequest) -> Message:
     """What Kafka makes of a request that it does not expect: every partition has the error, or none is named."""
     code, version = ErrorCode.unknown_server_error, context.header.version
-    rows = [Row(key, Fetched(code, aborted=[])) for key in wanted] if version < TOPIC_IDS else []
-    session_id = request.session_id if version >= 7 else 0
-    return write_answer(version, context.header.correlation_id, code, session_id, rows)
+    rows = [Row(key, Fetched(code, aborted=[])) for key in request.wanted] if version < TOPIC_IDS else []
+    return write_answer(version, context.header.correlation_id, code, request.session_id, rows)
 
 
-def _wanted(request: Any, version: int) -> dict[Key, Wanted]:
-    wanted: dict[Key, Wanted] = {}
-    for topic in request.topics:
-        name = topic.topic_id if version >= TOPIC_IDS else topic.topic
-        for row in topic.partitions:
-            wanted[name, row.partition] = Wanted(
-                row.fetch_offset,
-                row.partition_max_bytes,
-                max(row.current_leader_epoch, NO_EPOCH) if version >= 9 else NO_EPOCH,
-                max(row.last_fetched_epoch, NO_EPOCH) if version >= FLEXIBLE else NO_EPOCH,
-                row.log_start_offset if version >= 5 else NO_OFFSET,
-            )
-    return wanted
-
-
-def _forgotten(request: Any, version: int) -> list[Key]:
-    if version < 7:
-        return []
-    return [
-        (topic.topic_id if version >= TOPIC_IDS else topic.topic, partition)
-        for topic in request.forgotten_topics_data
-        for partition in topic.partitions
-    ]
-
-
-def _session(context: Context, request: Any, wanted: dict[Key, Wanted], forgotten: list[Key]) -> Session | None:
+def _session(context: Context, request: FetchRequest) -> Session | None:
     version = context.header.version
-    if version < 7:
+    if version < SESSIONS:
         return None
     if not 0 <= int(request.session_id / _IDS_OF_A_SHARD) < _SHARDS:
         raise _OutsideCache
@@ -105,17 +77,11 @@ def _session(context: Context, request: Any, wanted: dict[Key, Wanted], forgotte
             sessions.close(request.session_id)
         if request.session_epoch == FINAL_EPOCH:
             return None
-        replica = _replica(request, version)[0]
-        follower = FollowerWatch(replica) if replica >= 0 else None
-        return sessions.create(wanted, version >= TOPIC_IDS, now_ms, follower)
-    return sessions.go_on(request.session_id, request.session_epoch, wanted, forgotten, version >= TOPIC_IDS, now_ms)
-
-
-def _replica(request: Any, version: int) -> tuple[int, int]:
-    """Who asks, and in which of its lives; -1 for consumers."""
-    if version < 15:
-        return request.replica_id, -1
-    return request.replica_state.replica_id, request.replica_state.replica_epoch
+        follower = FollowerWatch(request.replica_id) if request.replica_id >= 0 else None
+        return sessions.create(request.wanted, version >= TOPIC_IDS, now_ms, follower)
+    return sessions.go_on(
+        request.session_id, request.session_epoch, request.wanted, request.forgotten, version >= TOPIC_IDS, now_ms
+    )
 
 
 class _OutsideCache(Exception):
@@ -129,28 +95,27 @@ class _Fetch:
     looks again. Where an index or a header is not in memory, looking is put off until the executor has read it.
     """
 
-    def __init__(self, context: Context, request: Any, session: Session | None, wanted: dict[Key, Wanted]) -> None:
-        version = context.header.version
+    def __init__(self, context: Context, request: FetchRequest, session: Session | None) -> None:
         self._context = context
         self._node = context.node
         self._session = session
         self._is_incremental = session is not None and request.session_epoch > 0
-        self._wanted = session.wanted if session is not None else wanted
-        self._max_wait_ms = request.max_wait.total_seconds() * 1000
+        self._wanted = session.wanted if session is not None else request.wanted
+        self._max_wait_ms = request.max_wait_ms
         self._max_bytes = min(request.max_bytes, self._node.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)  # else nothing would ever be enough
-        self._replica_id, self._broker_epoch = _replica(request, version)
+        self._replica_id, self._broker_epoch = request.replica_id, request.broker_epoch
         self._follower: FollowerWatch | None = None
         self._quota: LeaderQuota | None = None
         self._is_noted = self._replica_id < 0  # a follower's progress, once for each request
         if self._replica_id >= 0:
-            self._follow(session, wanted)
+            self._follow(session, request.wanted)
         self._isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         self._follower_allowed = self._replica_id < 0 or context.allowed(
             Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
         )
         # A client that may tell its rack may read from any replica (KIP-392).
-        self._leader_only = self._replica_id >= 0 or version < RACKS
+        self._leader_only = self._replica_id >= 0 or context.header.version < RACKS
         self._rack: str = "" if self._leader_only or not selects_by_rack(context) else request.rack_id
         self._later: Later | None = None
         self._is_warming = False
@@ -273,19 +238,30 @@ class _Fetch:
         return fetched
 
     def _find(self, key: Key) -> Partition | ErrorCode:
+        follower = self._follower
+        if follower is not None and self._follower_allowed and (led := follower.led(key)) is not None:
+            return led
         replicas = self._node.replicas
-        name: str | None
-        if self._context.header.version >= TOPIC_IDS:
-            name = replicas.name_of(key[0])
+        topic, number = key
+        partition: Partition | None
+        if isinstance(topic, bytes):
+            topic_id = UUID(bytes=topic)
+            name = replicas.name_of(topic_id)
             if name is None:
                 return ErrorCode.unknown_topic_id
-            partition = replicas.by_id.get(key)
+            partition = replicas.by_id.get((topic_id, number))
         else:
-            name = str(key[0])
-            partition = replicas.by_name.get((name, key[1]))
-        if not self._follower_allowed or not self._context.allowed(Operation.READ, Resource.TOPIC, name):
+            name = topic
+            partition = replicas.by_name.get((name, number))
+        if not self._may_read(name):
             return ErrorCode.topic_authorization_failed
-        return partition if partition is not None else replicas.why_not_here(name, key[1])
+        return partition if partition is not None else replicas.why_not_here(name, number)
+
+    def _may_read(self, topic: str) -> bool:
+        """A follower may read all topics or none."""
+        if self._replica_id >= 0:
+            return self._follower_allowed
+        return self._context.allowed(Operation.READ, Resource.TOPIC, topic)
 
     def _warm(self, missing: NotInMemory) -> bool:
         """Has the executor read what is missing; False if that does not seem to help."""
@@ -414,12 +390,14 @@ class _Fetch:
         return write_answer(header.version, header.correlation_id, _NONE, session_id, rows)
 
     def _leaders(self, rows: list[Row]) -> dict[Key, CurrentLeader]:
-        name_of = self._node.replicas.name_of
         return {
-            row.key: current_leader(self._context, name_of(row.key[0]) or "", row.key[1])
+            row.key: current_leader(self._context, self._name_of(row.key[0]), row.key[1])
             for row in rows
             if row.fetched.code in _ELSEWHERE
         }
+
+    def _name_of(self, topic: str | bytes) -> str:
+        return topic if isinstance(topic, str) else self._node.replicas.name_of(UUID(bytes=topic)) or ""
 
     def _note(self, session: Session, rows: list[Row]) -> list[Row]:
         """Leaves out, in later answers of a session, partitions of which there is nothing new to say."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from struct import Struct
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from ottla.broker.current_leaders import CurrentLeader
+from ottla.broker.follower_watch import Key
 from ottla.model.errors import ErrorCode
 from ottla.replica.partition import Fetched
 from ottla.wire.reply import FileRange, Message, Part
@@ -21,8 +21,6 @@ _ROW_OF_4: Final = Struct(">ihqq")
 _ROW_OF_12: Final = Struct(">ihqqqBi")  # with null for aborted transactions
 _TWO_I64: Final = Struct(">qq")
 _EPOCH_END: Final = Struct(">iq")
-
-Key = tuple[object, int]  # topic name or id, as the version has it, and partition
 
 
 class Row(NamedTuple):
@@ -49,7 +47,7 @@ def write_answer(
     pending: list[bytes] = [b"\x00"] if flexible else []
     pending.append(_HEAD.pack(0, code, session_id) if version >= 7 else b"\x00\x00\x00\x00")
     size = 4  # the correlation id
-    topics: dict[object, list[Row]] = {}
+    topics: dict[str | bytes, list[Row]] = {}
     for row in rows:
         topics.setdefault(row.key[0], []).append(row)
     pending.append(_count(len(topics), flexible))
@@ -62,12 +60,15 @@ def write_answer(
             data = fetched.data
             if data is not None:
                 pending.append(uvarint(data.size + 1) if flexible else _I32.pack(data.size))
+            if data is None:
+                pending.append(b"\x01" if flexible else b"\x00\x00\x00\x00")
+            elif data.data is not None:
+                pending.append(data.data)
+            else:
                 parts.append(b"".join(pending))
                 pending.clear()
                 parts.append(FileRange(data.file, data.position, data.size))
                 size += data.size
-            else:
-                pending.append(b"\x01" if flexible else b"\x00\x00\x00\x00")
             if flexible:
                 end = fetched.diverging
                 if leaders and row.key in leaders:
@@ -95,10 +96,10 @@ def _count(count: int, flexible: bool) -> bytes:
     return uvarint(count + 1) if flexible else _I32.pack(count)
 
 
-def _topic(name: object, version: int) -> bytes:
-    if version >= TOPIC_IDS:
-        return name.bytes if isinstance(name, UUID) else bytes(16)
-    encoded = str(name).encode()
+def _topic(name: str | bytes, version: int) -> bytes:
+    if isinstance(name, bytes):
+        return name
+    encoded = name.encode()
     return (uvarint(len(encoded) + 1) if version >= FLEXIBLE else len(encoded).to_bytes(2, "big")) + encoded
 
 

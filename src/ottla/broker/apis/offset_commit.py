@@ -6,147 +6,171 @@ Versions: 2 is the oldest, 2 to 4 let a client set how long offsets are kept, 6 
 
 from __future__ import annotations
 
-import asyncio
-from datetime import timedelta
-from typing import Any, Final, NamedTuple
+from functools import partial
+from itertools import repeat
+from typing import Final
 from uuid import UUID
 
-from ottla.broker.apis.offset_commit_format import BY_ID, write_answer
-from ottla.broker.context import Api, Context, Waiting
-from ottla.coordinator.group.offsets import Commit, Member
+from ottla.broker.apis.offset_commit_format import (
+    BY_ID,
+    Named,
+    Request,
+    Topic,
+    from_entity,
+    read_usual,
+    write_all_fine,
+    write_answer,
+)
+from ottla.broker.context import Api, Context
+from ottla.broker.long_requests import SMALL_BYTES
+from ottla.coordinator.group.machine import GroupMachine
+from ottla.coordinator.group.offsets import Member, Row
+from ottla.coordinator.machine import Outcome
+from ottla.env.ports import Buffer
+from ottla.env.slices import Rows
+from ottla.metadata.image import TopicImage
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import Operation, Resource
+from ottla.wire.codec import decode_request
+from ottla.wire.reply import Later, Message
 
-_OWN_RETENTION: Final = 4  # the last version in which a client can say how long
-_INSTANCES: Final = 7
-_LEADER_EPOCHS: Final = 6
+_KEY: Final = 8
 _MANY: Final = 1000  # from here on it is worth to know beforehand whether they fit into a batch
-_ONE_MS: Final = timedelta(milliseconds=1)
 _NONE: Final = ErrorCode.none
-_Name = UUID | str
 
 
-class _Place(NamedTuple):
-    """Where in the request a commit stands."""
-
-    row: int
-    topic: _Name
-    partition: int
+_Refused = dict[tuple[int, int], ErrorCode]
+"""By the topic's place in the request and the number of the partition."""
 
 
-def handle(context: Context, request: Any) -> bytes | Waiting:
-    if not context.allowed(Operation.READ, Resource.GROUP, request.group_id):
-        return _refuse_all(context, request, ErrorCode.group_authorization_failed)
-    answer = _Answer(context)
-    commits: list[Commit] = []
-    places: list[_Place] = []
-    for index, topic in enumerate(request.topics):
-        _sort_out(context, index, topic, answer, commits, places)
-    return answer.frame() if not commits else _commit(context, request, commits, places, answer)
+def handle(context: Context, body: memoryview) -> Message | Later:
+    if len(body) > SMALL_BYTES:
+        return context.node.dispatcher.in_slices(context, body, partial(_decode, context))
+    request = read_usual(context.header.version, body)
+    return _answer(context, request) if request is not None else _decode(context, body)
 
 
-def _sort_out(
-    context: Context, index: int, topic: Any, answer: _Answer, commits: list[Commit], places: list[_Place]
-) -> None:
-    """What can be committed goes to the commits, what cannot into the answer."""
-    image = context.node.image
-    named = topic.topic_id if context.version >= BY_ID else topic.name
-    known = image.topics.get(named) if context.version >= BY_ID else image.topic(named)
-    if known is None and context.version >= BY_ID:
-        answer.add(named, topic.partitions, ErrorCode.unknown_topic_id)
-    elif not context.allowed(Operation.READ, Resource.TOPIC, known.name if known is not None else named):
-        answer.add(named, topic.partitions, ErrorCode.topic_authorization_failed)
-    elif known is None:
-        answer.add(named, topic.partitions, ErrorCode.unknown_topic_or_partition)
+def _decode(context: Context, body: Buffer) -> Message | Later:
+    version = context.header.version
+    return _answer(context, from_entity(version, decode_request(_KEY, version, body)))
+
+
+def _answer(context: Context, request: Request) -> Message | Later:
+    refused: _Refused = {}
+    commits: list[Row] = []
+    if context.allowed(Operation.READ, Resource.GROUP, request.group_id):
+        for index, topic in enumerate(request.topics):
+            _sort_out(context, index, topic, commits, refused)
     else:
-        epochs = context.version >= _LEADER_EPOCHS
-        for row in topic.partitions:
-            number = row.partition_index
-            if number not in known.partitions:
-                answer.add(named, (row,), ErrorCode.unknown_topic_or_partition)
-                continue
-            epoch = row.committed_leader_epoch if epochs else -1
-            commits.append(
-                Commit(known.name, number, row.committed_offset, epoch, row.committed_metadata, known.id)
-            )  # fmt: skip
-            places.append(_Place(index, named, number))
+        for index, topic in enumerate(request.topics):
+            _refuse(index, topic, ErrorCode.group_authorization_failed, refused)
+    return _commit(context, request, commits, refused) if commits else _frame(context, request, refused, _NONE)
 
 
-def _commit(
-    context: Context, request: Any, commits: list[Commit], places: list[_Place], answer: _Answer
-) -> bytes | Waiting:
-    version = context.version
-    instance_id = request.group_instance_id if version >= _INSTANCES else None
-    member = Member(request.group_id, request.member_id, instance_id, request.generation_id_or_member_epoch)
-    retention_ms = request.retention_time // _ONE_MS if version <= _OWN_RETENTION else -1
-    kept_ms = None if retention_ms == -1 else retention_ms
+def _sort_out(context: Context, index: int, topic: Topic, commits: list[Row], refused: _Refused) -> None:
+    known = _known(context, topic.named)
+    if isinstance(known, ErrorCode):
+        _refuse(index, topic, known, refused)
+        return
+    name, topic_id, partitions, metadata = known.name, known.id, known.partitions, topic.metadata
+    before = len(commits)
+    if metadata is None:
+        commits += [
+            (name, number, offset, epoch, None, topic_id)
+            for number, offset, epoch in topic.rows
+            if number in partitions
+        ]
+    else:
+        commits += [
+            (name, number, offset, epoch, text, topic_id)
+            for (number, offset, epoch), text in zip(Rows(topic.rows), metadata, strict=True)
+            if number in partitions
+        ]
+    if len(commits) - before != len(topic.rows):
+        for number, _, _ in topic.rows:
+            if number not in partitions:
+                refused[index, number] = ErrorCode.unknown_topic_or_partition
 
-    def tell(told: asyncio.Future[ErrorCode | list[ErrorCode]]) -> bytes:
-        return finish(error.code if isinstance(error := told.exception(), KafkaError) else told.result())
 
-    def finish(result: ErrorCode | list[ErrorCode]) -> bytes:
-        codes = [result] * len(commits) if isinstance(result, ErrorCode) else result
-        answer.add_committed(places, codes)
-        if member.id and not isinstance(result, ErrorCode):
-            context.node.groups.history.committed(member.group, member.id, context.connection)
-        return answer.frame()
+def _known(context: Context, named: Named) -> TopicImage | ErrorCode:
+    image = context.node.image
+    if context.header.version >= BY_ID:
+        known = image.topics.get(named) if isinstance(named, UUID) else None
+        if known is None:
+            return ErrorCode.unknown_topic_id
+        name = known.name
+    else:
+        name = str(named)
+        known = image.topic(name)
+    if not context.allowed(Operation.READ, Resource.TOPIC, name):
+        return ErrorCode.topic_authorization_failed
+    return known if known is not None else ErrorCode.unknown_topic_or_partition
 
+
+def _refuse(index: int, topic: Topic, code: ErrorCode, refused: _Refused) -> None:
+    for number, _, _ in topic.rows:
+        refused[index, number] = code
+
+
+def _commit(context: Context, request: Request, commits: list[Row], refused: _Refused) -> Message | Later:
+    group_id, generation, member_id, instance_id, kept_ms, _ = request
+    member, version = Member(group_id, member_id, instance_id, generation), context.header.version
+    groups, turn = context.node.groups, context.connection.turn
+
+    def operation(machine: GroupMachine) -> Outcome[ErrorCode | list[ErrorCode]]:
+        return machine.offsets.commit(member, commits, version, kept_ms)
+
+    def tell(result: ErrorCode | list[ErrorCode], error: KafkaError | None) -> None:
+        if later.done:  # the client has gone
+            return
+        if error is not None:
+            result = error.code
+        elif member_id and (result is _NONE or not isinstance(result, ErrorCode)):
+            groups.history.committed(group_id, member_id, context.connection)
+        later.complete(_frame(context, request, refused, result))
+
+    def tell_in_time(result: ErrorCode | list[ErrorCode], error: KafkaError | None) -> None:
+        if turn.is_over():
+            turn.postpone(partial(tell, result, error))
+        else:
+            tell(result, error)
+
+    later = Later(is_idle=True)
     try:
         if len(commits) >= _MANY:
-            _check_size(context, member.group, commits, kept_ms)
-        told = context.node.groups.submit(
-            request.group_id, lambda machine: machine.offsets.commit(member, commits, version, kept_ms)
-        )
+            _check_size(context, group_id, commits, kept_ms)
+        groups.shard_of(group_id).submit(operation, tell_in_time)
     except KafkaError as error:
-        return finish(error.code)
-    return Waiting(told, tell)
+        return _frame(context, request, refused, error.code)
+    return later
 
 
-def _check_size(context: Context, group_id: str, commits: list[Commit], kept_ms: int | None) -> None:
+def _check_size(context: Context, group_id: str, commits: list[Row], kept_ms: int | None) -> None:
     groups = context.node.groups
     size = groups.read(group_id, lambda machine: machine.offsets.size_of(group_id, commits, kept_ms))
     if size > groups.largest_write(group_id):
         raise KafkaError(ErrorCode.unknown_server_error, "too many offsets for one batch")  # known without trying
 
 
-def _refuse_all(context: Context, request: Any, code: ErrorCode) -> bytes:
-    answer = _Answer(context)
-    for topic in request.topics:
-        answer.add(topic.topic_id if context.version >= BY_ID else topic.name, topic.partitions, code)
-    return answer.frame()
+def _frame(context: Context, request: Request, refused: _Refused, result: ErrorCode | list[ErrorCode]) -> bytes:
+    """What was refused, and what became of the rest: of all of it, or of each."""
+    header, topics = context.header, request.topics
+    if result is _NONE and not refused:
+        return write_all_fine(header.version, header.correlation_id, topics)
+    told: dict[tuple[int, Named], list[tuple[int, ErrorCode]]] = {}
+    codes = repeat(result) if isinstance(result, ErrorCode) else iter(result)
+    rows = [(index, topic.named, number) for index, topic in enumerate(topics) for number, _, _ in topic.rows]
+    # Those that are refused come first, as in Kafka's answers. A topic that is named twice comes twice, unless
+    # something was refused.
+    for index, named, number in Rows(rows):
+        if (index, number) in refused:
+            told.setdefault((0, named), []).append((number, refused[index, number]))
+    for index, named, number in Rows(rows):
+        if (index, number) not in refused:
+            told.setdefault((0 if refused else index, named), []).append((number, next(codes)))
+    if errors := [code for each in told.values() for _, code in each if code is not _NONE]:
+        context.count_errors(errors)
+    return write_answer(header.version, header.correlation_id, ((named, each) for (_, named), each in told.items()))
 
 
-class _Answer:
-    """Partitions by topic; those that are refused come first, as in Kafka's answers.
-
-    A topic that the request names twice comes twice, unless something was refused.
-    """
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._topics: dict[tuple[int, _Name], list[tuple[int, ErrorCode]]] = {}
-        self._errors: list[ErrorCode] = []
-
-    def add(self, named: _Name, rows: Any, code: ErrorCode) -> None:
-        for row in rows:
-            self._put(0, named, row.partition_index, code)
-
-    def add_committed(self, places: list[_Place], codes: list[ErrorCode]) -> None:
-        apart = not self._topics
-        for (index, named, partition), code in zip(places, codes, strict=True):
-            self._put(index if apart else 0, named, partition, code)
-
-    def _put(self, index: int, named: _Name, partition: int, code: ErrorCode) -> None:
-        self._topics.setdefault((index, named), []).append((partition, code))
-        if code is not _NONE:
-            self._errors.append(code)
-
-    def frame(self) -> bytes:
-        if self._errors:
-            self._context.count_errors(self._errors)
-        header = self._context.header
-        topics = [(named, rows) for (_, named), rows in self._topics.items()]
-        return write_answer(header.version, header.correlation_id, topics)
-
-
-API: Final = Api(8, "OffsetCommit", oldest=2, newest=10, handle=handle)
+API: Final = Api(_KEY, "OffsetCommit", oldest=2, newest=10, handle_raw=handle)

@@ -11,6 +11,7 @@ Read and written by hand: this is the broker's hottest path, and the bytes of a 
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -94,9 +95,28 @@ def _append_one(context: Context, shape: Shape, number: int, batch: memoryview) 
         in_transaction.start()
         return _wait(context, shape.request_for(number), [[begun]], len(batch))
     result = partition.append(batch, acks, Origin.CLIENT, -1, shape.version)
-    if not isinstance(result, Appended) or not _is_acknowledged(partition, acks, result):
+    if not isinstance(result, Appended):
         return _wait(context, shape.request_for(number), [[result]], len(batch))
-    if result.code is not _NONE or acks == 0:
+    if not _is_acknowledged(partition, acks, result):
+        return _wait_for_one(context, shape, number, partition, result)
+    return _answer_one(context, shape, number, result)
+
+
+def _wait_for_one(context: Context, shape: Shape, number: int, partition: Partition, result: Appended) -> Later:
+    later = Later(overlaps=True)
+    request = shape.request
+
+    def done(results: list[Appended]) -> None:
+        later.complete(_answer_one(context, shape, number, results[0]))
+
+    delayed = DelayedProduce(context.node.timers, request.acks, request.timeout_ms, ((partition, result),), done)
+    later.on_cancel(delayed.cancel)
+    delayed.start()
+    return later
+
+
+def _answer_one(context: Context, shape: Shape, number: int, result: Appended) -> bytes | None:
+    if result.code is not _NONE or shape.request.acks == 0:
         return _answer(context, shape.request_for(number), [[result]])
     return shape.answer.pack(
         shape.answer_size,
@@ -264,17 +284,16 @@ def _wait(
         _hold_until_done(context.connection.pool, size, checked)
     node = context.node
     rows = [
-        [
-            (node.replicas.find(topic.name, topic.topic_id, row.number), result)
-            for row, result in zip(topic.rows, appended, strict=True)
-        ]
+        (node.replicas.find(topic.name, topic.topic_id, row.number), result)
         for topic, appended in zip(request.topics, results, strict=True)
+        for row, result in zip(topic.rows, appended, strict=True)
     ]
     kept = _without_buffers(request)
 
-    def done(complete: list[list[Appended]]) -> None:
+    def done(complete: list[Appended]) -> None:
+        left = iter(complete)
         try:
-            later.complete(_answer(context, kept, complete))
+            later.complete(_answer(context, kept, [list(islice(left, len(topic.rows))) for topic in kept.topics]))
         except CloseConnection:
             later.fail()
 

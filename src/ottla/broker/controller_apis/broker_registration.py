@@ -31,9 +31,22 @@ async def handle(context: Context, request: Any) -> Any:
         is_remote=True,
     )
     outcome = await ask_controller(context, registration)
+    if _is_duplicate(outcome) and await _is_next_life(context, registration):
+        outcome = await ask_controller(context, registration)
     if isinstance(outcome, ApiError):
         return _answer(context, outcome.code)
     return _answer(context, ErrorCode.none, outcome)
+
+
+def _is_duplicate(outcome: int | ApiError) -> bool:
+    return isinstance(outcome, ApiError) and outcome.code is ErrorCode.duplicate_broker_registration
+
+
+async def _is_next_life(context: Context, registration: RegisterBroker) -> bool:
+    """Kafka has every broker wait for the session of its former self. One whose process is gone needs none."""
+    listener = context.node.controller_listener
+    detector = None if listener is None else listener.failure_detector
+    return detector is not None and await detector.is_succeeded_by(registration)
 
 
 def _answer(context: Context, code: ErrorCode, epoch: int = -1) -> Any:

@@ -33,7 +33,7 @@ def command(group: str, since_ms: int | None, last: int, output: str | None, clu
     from ottla.cli.admin import session
 
     now_ms = int(time.time() * 1000)
-    report = session.run(cluster, lambda there: _report(there, group, since_ms, now_ms))
+    report = session.run(cluster, lambda there: report_on(there, group, since_ms, now_ms))
     if output in ("json", "yaml"):
         print_value(output, report.as_value(last))
         return
@@ -44,7 +44,8 @@ def command(group: str, since_ms: int | None, last: int, output: str | None, clu
         click.echo(line)
 
 
-async def _report(there: Session, group_id: str, since_ms: int | None, now_ms: int) -> Report:
+async def report_on(there: Session, group_id: str, since_ms: int | None, now_ms: int) -> Report:
+    """What is remembered of a group and how it is now; by default of the last hour."""
     from ottla.cli.admin.group_history import group_history
     from ottla.cli.admin.group_lag import progress
     from ottla.cli.group.why_report import Report

@@ -28,6 +28,7 @@ _PLAIN_START: Final = Struct(">hqh")  # versions 0 to 2: version, offset, size o
 _EPOCH_START: Final = Struct(">hqih")  # version 3
 _FLEXIBLE_START: Final = Struct(">hqi")  # version 4; the size of the metadata is a varint
 _TWO_LONGS: Final = Struct(">qq")
+_USUAL: Final = Struct(">hqiBq3s16s")  # version 4 with a topic id and without metadata
 _NO_TAGS: Final = b"\x00"
 _ONE_TAG: Final = b"\x01\x00\x10"  # how many, which, and the size of a topic id
 
@@ -51,19 +52,26 @@ class CommittedOffset(NamedTuple):
 # -- writing
 
 
-def commit_record(key: OffsetKey, committed: CommittedOffset) -> StoredRecord:
-    return StoredRecord(write_key(key), write_value(committed))
-
-
 def tombstone(key: OffsetKey) -> StoredRecord:
     return StoredRecord(write_key(key), None)
 
 
 def write_key(key: OffsetKey) -> bytes:
-    group, topic = key.group.encode(), key.topic.encode()
-    return b"".join(
-        (_KEY_START.pack(_KEY_TYPE, len(group)), group, _SHORT.pack(len(topic)), topic, _INT.pack(key.partition))
-    )
+    return key_start(key.group, key.topic) + _INT.pack(key.partition)
+
+
+def key_start(group: str, topic: str) -> bytes:
+    """The key of all partitions of a topic, up to their numbers."""
+    named, of = group.encode(), topic.encode()
+    return b"".join((_KEY_START.pack(_KEY_TYPE, len(named)), named, _SHORT.pack(len(of)), of))
+
+
+partition_in_key: Final = _INT.pack
+
+
+def usual_value(offset: int, leader_epoch: int, commit_ms: int, topic_id: bytes) -> bytes:
+    """What `write_value` gives for a commit without metadata, of a topic that has an id."""
+    return _USUAL.pack(_FLEXIBLE, offset, leader_epoch, 1, commit_ms, _ONE_TAG, topic_id)
 
 
 def write_value(committed: CommittedOffset) -> bytes:

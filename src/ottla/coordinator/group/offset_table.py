@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, read_value
@@ -16,7 +16,8 @@ class _Stored(NamedTuple):
     value: bytes
 
 
-_Partitions = TimelineDict[tuple[str, int], _Stored]
+Place = tuple[str, int]
+_Partitions = TimelineDict[Place, _Stored]
 _NONE_PENDING: Final[Mapping[OffsetKey, _Stored]] = {}
 
 
@@ -87,11 +88,19 @@ class OffsetTable:
         if partitions is not None and not partitions and partitions.is_settled:
             del self._by_group[group]
 
+    def put_all(self, group: str, places: Sequence[Place], values: Sequence[bytes]) -> None:
+        """The same as replaying the records of a commit that is in no transaction, and is not divided."""
+        at = self._timeline.offset
+        self._of(group).put_all(places, [_Stored(at + number, value) for number, value in enumerate(values)])
+
     def _put(self, key: OffsetKey, stored: _Stored) -> None:
-        partitions = self._by_group.get(key.group)
+        self._of(key.group)[key.topic, key.partition] = stored
+
+    def _of(self, group: str) -> _Partitions:
+        partitions = self._by_group.get(group)
         if partitions is None:
-            partitions = self._by_group[key.group] = TimelineDict(self._timeline)
-        partitions[key.topic, key.partition] = stored
+            partitions = self._by_group[group] = TimelineDict(self._timeline)
+        return partitions
 
     def _remove(self, key: OffsetKey) -> None:
         partitions = self._by_group.get(key.group)

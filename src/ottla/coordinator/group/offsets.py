@@ -9,13 +9,16 @@ from uuid import UUID
 from ottla.coordinator.group.offset_records import (
     CommittedOffset,
     OffsetKey,
-    commit_record,
     key_size,
+    key_start,
+    partition_in_key,
     read_key,
     tombstone,
+    usual_value,
     value_size,
+    write_value,
 )
-from ottla.coordinator.group.offset_table import OffsetTable
+from ottla.coordinator.group.offset_table import OffsetTable, Place
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.timeline import Timeline
 from ottla.env.slices import Rows
@@ -46,6 +49,10 @@ class Commit(NamedTuple):
     leader_epoch: int = NO_EPOCH
     metadata: str | None = None
     topic_id: UUID | None = None
+
+
+Row = tuple[str, int, int, int, str | None, UUID | None]
+"""A Commit, or what could be one: most are made from a request by the dozen."""
 
 
 class Wanted(NamedTuple):
@@ -107,9 +114,9 @@ class Offsets:
     # -- committing
 
     def commit(
-        self, member: Member, commits: Iterable[Commit], version: int, retention_ms: int | None = None
+        self, member: Member, commits: Iterable[Row], version: int, retention_ms: int | None = None
     ) -> Outcome[ErrorCode | list[ErrorCode]]:
-        """An error for all, or what became of each."""
+        """What became of all, or of each."""
         check = self._check(member, version)
         if isinstance(check, ErrorCode) and check is not _NONE:
             return Outcome(check)
@@ -117,7 +124,7 @@ class Offsets:
         expire_ms = NO_TIMESTAMP if retention_ms is None else min(self._now_ms() + retention_ms, _FOR_EVER)
         return self._commit(member.group, commits, check, expire_ms, by_id=True)
 
-    def commit_in_transaction(self, member: Member, commits: Iterable[Commit]) -> Outcome[ErrorCode | list[ErrorCode]]:
+    def commit_in_transaction(self, member: Member, commits: Iterable[Row]) -> Outcome[ErrorCode | list[ErrorCode]]:
         """To be written in the producer's transaction: it counts when that is committed.
 
         Members need not say who they are. One whose epoch is over is told so in the words of the classic protocol, and
@@ -130,38 +137,57 @@ class Offsets:
         if isinstance(check, ErrorCode) and check is not _NONE:
             return Outcome(_OF_OLD.get(check, check))
         outcome = self._commit(member.group, commits, check, NO_TIMESTAMP, by_id=False)
-        if isinstance(outcome.reply, ErrorCode):
+        if isinstance(outcome.reply, ErrorCode) and outcome.reply is not _NONE:
             return Outcome(_OF_OLD.get(outcome.reply, outcome.reply))
         return outcome
 
     def _commit(
-        self, group: str, commits: Iterable[Commit], check: CommitCheck, expire_ms: int, *, by_id: bool
+        self, group: str, commits: Iterable[Row], check: CommitCheck, expire_ms: int, *, by_id: bool
     ) -> Outcome[ErrorCode | list[ErrorCode]]:
         now_ms, longest = self._now_ms(), self._longest_metadata()
         codes: list[ErrorCode] = []
+        places: list[Place] = []
         records: list[StoredRecord] = []
+        asks = not isinstance(check, ErrorCode)
+        of: tuple[str, UUID | None] | None = None
+        start = named = b""
         for topic, partition, offset, epoch, metadata, topic_id in commits:
-            if metadata is not None and _is_longer(metadata, longest):
+            if metadata and _is_longer(metadata, longest):
                 codes.append(ErrorCode.offset_metadata_too_large)
                 continue
-            if not isinstance(check, ErrorCode) and (code := check(topic_id, partition)) is not _NONE:
+            if asks and (code := check(topic_id, partition)) is not _NONE:  # type: ignore[operator]
                 return Outcome(code)
             codes.append(_NONE)
-            named = topic_id if by_id else None
-            committed = CommittedOffset(offset, epoch, metadata or "", now_ms, expire_ms, named)
-            records.append(commit_record(OffsetKey(group, topic, partition), committed))
-        return Outcome(codes, records)
+            if of is None or of[0] is not topic or of[1] is not topic_id:
+                of = (topic, topic_id)
+                start = key_start(group, topic)
+                named = topic_id.bytes if topic_id is not None and by_id else b""
+            places.append((topic, partition))
+            if named and not metadata and expire_ms == NO_TIMESTAMP:
+                value = usual_value(offset, epoch, now_ms, named)
+            else:
+                value = write_value(
+                    CommittedOffset(offset, epoch, metadata or "", now_ms, expire_ms, topic_id if by_id else None)
+                )
+            records.append(StoredRecord(start + partition_in_key(partition), value))
 
-    def size_of(self, group: str, commits: Iterable[Commit], retention_ms: int | None = None) -> int:
+        def take_over() -> None:
+            self._owners.ensure(group)
+            self.table.put_all(group, places, [value for _, value in records if value is not None])
+
+        told = _NONE if len(records) == len(codes) else codes
+        return Outcome(told, records, take_over=take_over if by_id and records else None)
+
+    def size_of(self, group: str, commits: Iterable[Row], retention_ms: int | None = None) -> int:
         """Bytes of the batch that a commit would be: to be known before it is made, and takes its time."""
         size, records, longest = HEADER_SIZE, 0, self._longest_metadata()
         keys: dict[str, int] = {}
-        for commit in Rows(commits):
-            metadata = commit.metadata or ""
+        for topic, _, _, _, text, topic_id in Rows(commits):
+            metadata = text or ""
             if _is_longer(metadata, longest):
                 continue
-            key = keys.get(commit.topic) or keys.setdefault(commit.topic, key_size(group, commit.topic))
-            value = value_size(metadata, has_topic_id=commit.topic_id is not None, expires=retention_ms is not None)
+            key = keys.get(topic) or keys.setdefault(topic, key_size(group, topic))
+            value = value_size(metadata, has_topic_id=topic_id is not None, expires=retention_ms is not None)
             size += plain_record_size(records, key, value)
             records += 1
         return size

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -146,10 +146,10 @@ class Crowd:
         def operation(machine: GroupMachine) -> Outcome[Any]:
             group = self._members_of(machine)
             outcome = machine.offsets.commit(member, [row], 9)
-            if outcome.reply == [NONE]:
+            if outcome.reply is NONE:
                 self._check_commit(machine, group, member, place)
                 self.attempts.setdefault(place, []).append(attempt)
-            return replace(outcome, committed=lambda: setattr(attempt, "fate", Fate.STORED))
+            return outcome._replace(committed=lambda: setattr(attempt, "fate", Fate.STORED))
 
         def failed(code: ErrorCode) -> None:
             if code is ErrorCode.not_coordinator:

@@ -151,10 +151,15 @@ class World:
         self, outcome: Outcome[Any], on_reply: OnReply = lambda _: None, on_error: OnError = lambda _: None
     ) -> None:
         assert self.shard is not None
-        for record in outcome.records:
-            self.shard.timeline.offset = len(self.log) + len(self._unstored)
-            self.machine.replay(record, -1, -1)
-            self._unstored.append(record)
+        self.shard.timeline.offset = len(self.log) + len(self._unstored)
+        if outcome.take_over is not None:
+            outcome.take_over()
+            self._unstored += outcome.records
+        else:
+            for record in outcome.records:
+                self.shard.timeline.offset = len(self.log) + len(self._unstored)
+                self.machine.replay(record, -1, -1)
+                self._unstored.append(record)
         self._waiting.append(_Reply(len(self.log) + len(self._unstored), outcome, on_reply, on_error))
         if self.calm or self.random.random() < 0.7:
             self.store()

@@ -20,7 +20,8 @@ from tests.coordinator.group.migration.given import (
 from ottla.coordinator.group.classic.group import State
 from ottla.coordinator.group.classic.requests import Protocol
 from ottla.coordinator.group.migration.policy import Policy
-from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, commit_record
+from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, write_key, write_value
+from ottla.coordinator.machine import StoredRecord
 from ottla.model.errors import ErrorCode
 
 REBALANCING = ErrorCode.rebalance_in_progress
@@ -185,7 +186,7 @@ def test_an_empty_classic_group_gives_way_whatever_the_policy(policy: Policy) ->
 def test_offsets_without_a_group_stay_when_one_comes() -> None:
     coordinator = Coordinator()
     coordinator.owners.ensure(GROUP)
-    record = commit_record(OffsetKey(GROUP, "t", 0), CommittedOffset(7))
+    record = StoredRecord(write_key(OffsetKey(GROUP, "t", 0)), write_value(CommittedOffset(7)))
     assert record.value is not None and coordinator.is_classic()
 
     coordinator.join("new")

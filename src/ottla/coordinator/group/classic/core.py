@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from ottla.coordinator.group.classic.group import ClassicGroup
@@ -61,7 +61,7 @@ def nothing(reply: R) -> Outcome[R]:
 
 
 def with_reply(outcome: Outcome[Any], reply: R) -> Outcome[R]:
-    return replace(outcome, reply=reply)
+    return outcome._replace(reply=reply)
 
 
 DONE: Final[Outcome[None]] = Outcome(None)
