@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from ottla.broker import group_metrics, lag_metrics, node_metrics, quorum_metrics, request_metrics
+from ottla.broker import group_metrics, lag_metrics, node_metrics, quorum_metrics, request_metrics, txn_metrics
 from ottla.broker.telemetry import telemetry
 from ottla.env import disk, loop_lag, process_metrics
 from ottla.env.metrics import Family
@@ -34,6 +34,7 @@ PARTS: Sequence[tuple[str, ModuleType]] = (
     ("The metadata quorum", quorum_metrics),
     ("Groups and their lag, as exporters for Kafka name it", lag_metrics),
     ("Rebalances", group_metrics),
+    ("Transactions", txn_metrics),
     ("Requests", request_metrics),
     ("Metrics of clients (KIP-714)", telemetry),
     ("Connections", connection_metrics),

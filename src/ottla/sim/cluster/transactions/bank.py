@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from datetime import timedelta
-from functools import partial
 from typing import Any, ClassVar, Final
 
 from ottla.model.errors import ErrorCode
@@ -28,6 +26,7 @@ from ottla.sim.cluster.transactions.producer import (
     Abortable,
     Fenced,
     TransactionalProducer,
+    Unknown,
 )
 from ottla.sim.cluster.transactions.reader import CommittedReader
 from ottla.sim.cluster.workload import Workload
@@ -129,8 +128,13 @@ class Bank(Workload):
                 pass
 
             producer = TransactionalProducer(client, "booking", 30_000, step, second_version=True)
-            await producer.init()
-            await booking.catch_up(producer, self.cast)
+            while True:
+                try:
+                    await producer.init()
+                    await booking.catch_up(producer, self.cast)
+                    return
+                except (Abortable, Fenced, Unknown):
+                    self.cast.oracle.counts["programs that gave up"] += 1
 
         await self.cast.start(client, book)
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from ottla.sim.cluster.client import ClusterClient
-from ottla.sim.cluster.transactions.producer import Fenced, TransactionalProducer, Unknown
+from ottla.sim.cluster.transactions.producer import Abortable, Fenced, TransactionalProducer, Unknown
 
 Life = Callable[[TransactionalProducer, "Incarnation"], Awaitable[None]]
 _PER_STEP: Final = 0.006
@@ -76,5 +76,7 @@ class Incarnations:
             await self._life(producer, incarnation)
         except (Died, Unknown):
             pass
+        except Abortable:  # not even the abort: as a client does, it begins anew
+            self._client.oracle.counts["programs that gave up"] += 1
         except Fenced:
             self._client.oracle.counts["producers fenced"] += 1
