@@ -2,11 +2,13 @@
 #   make up        a broker on 127.0.0.1:9092 (make up ARGS="--port 9999 --data /tmp/x")
 #   make test      lint and the tests; test-long adds the slow ones; test-kafka those beside Apache Kafka (needs Java)
 #                  (make test WORKERS=0 ARGS="tests/log -x": one after the other, some of them)
+#   make sim       simulated clusters in which everything breaks (make sim ARGS="--seeds 10000 --first 5000")
+#   make sim-mutants  bugs planted in the code, which the simulations must find
 #   make bench     the benchmarks beside Apache Kafka (needs Java); bench-cluster those of three nodes
 #   make torture   nodes of a real cluster are killed, paused and cut off under load: 30 minutes, or DURATION=5
 #   make format    let ruff tidy the code; make lint only looks
 .DEFAULT_GOAL := help
-.PHONY: help up test test-long test-kafka bench bench-cluster torture lint format clean
+.PHONY: help up test test-long test-kafka sim sim-mutants bench bench-cluster torture lint format clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -49,6 +51,13 @@ test-long: lint
 
 test-kafka: $(DEV)
 	@$(BIN)/python -m pytest -m kafka $(ARGS)
+
+sim: $(RUN)
+	@exec $(BIN)/ottla sim run --seeds 1000 $(ARGS)
+
+sim-mutants: $(DEV)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist load tests/sim/test_simulated_cluster_planted_bugs.py \
+	tests/sim/test_simulated_node_planted_bugs.py $(ARGS)
 
 bench: $(DEV)
 	@$(BIN)/python -m bench.run $(ARGS)

@@ -43,12 +43,10 @@ RESOLVED = {
 }  # fmt: skip
 # What works only in part, and how much of it.
 PARTS = {
-    "cleanup.policy": "compact: records without a key are refused, nothing is compacted away yet",
     "process.roles": "one process must have both",
     "controller.listener.names": "checked; such a listener is not opened yet",
     "inter.broker.listener.name": "checked; there are no other nodes to talk to yet",
     "security.inter.broker.protocol": "checked; there are no other nodes to talk to yet",
-    "max.compaction.lag.ms": "segments roll by it, nothing is compacted away yet",
     "unclean.leader.election.enable": "with one replica there is no other to elect",
     "transaction.max.timeout.ms": "checked; there are no transactions yet",
 }

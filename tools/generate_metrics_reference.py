@@ -9,10 +9,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from ottla.broker import group_metrics, lag_metrics, node_metrics, quorum_metrics, request_metrics, txn_metrics
+from ottla.broker import (
+    controller_metrics,
+    group_metrics,
+    lag_metrics,
+    node_metrics,
+    quorum_metrics,
+    request_metrics,
+    txn_metrics,
+)
 from ottla.broker.telemetry import telemetry
 from ottla.env import disk, loop_lag, process_metrics
 from ottla.env.metrics import Family
+from ottla.log.cleaning import state as cleaning_state
 from ottla.wire import connection_metrics
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "metrics.md"
@@ -32,6 +41,7 @@ histogram has `_bucket`, `_sum` and `_count` since the start.
 PARTS: Sequence[tuple[str, ModuleType]] = (
     ("Topics, partitions and the cluster", node_metrics),
     ("The metadata quorum", quorum_metrics),
+    ("The controller, and the way to it", controller_metrics),
     ("Groups and their lag, as exporters for Kafka name it", lag_metrics),
     ("Rebalances", group_metrics),
     ("Transactions", txn_metrics),
@@ -40,6 +50,7 @@ PARTS: Sequence[tuple[str, ModuleType]] = (
     ("Connections", connection_metrics),
     ("The event loop", loop_lag),
     ("Disks", disk),
+    ("Compaction", cleaning_state),
     ("The process", process_metrics),
 )
 

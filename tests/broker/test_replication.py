@@ -193,6 +193,43 @@ def test_what_only_a_dead_leader_had_is_cut_off_when_it_comes_back(three: Cluste
     assert story.read(2) == [b"common", b"kept"]
 
 
+def test_a_high_watermark_beyond_the_end_goes_back_with_the_log(three: Cluster) -> None:
+    """After an unclean election: what was committed with the old leader alone is not in the new one's log."""
+    story = Story(three, unclean_leader_election_enable="true")
+    story.write(b"common")
+    story.until_all_have(1)
+    old, others = story.leader(), story.followers()
+    story.pause(*others)
+    story.write(b"lost one", b"lost two", timeout_ms=30_000)  # committed once the others are out
+    assert story.led().high_watermark == 3
+    three.stop(*(node.config.node_id for node in others))
+    three.stop(old.config.node_id)
+
+    three.start(*(node.config.node_id for node in others))
+    story.write(b"kept")
+    three.start(old.config.node_id)
+
+    story.until_in_sync(1, 2, 3)
+    story.until_all_have(2)
+    three.until(lambda: {each.high_watermark for each in story.replicas().values()} == {2})
+    assert story.read(2) == [b"common", b"kept"]
+
+
+def test_connections_that_were_closed_because_they_were_idle_are_made_again(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 3, BROKERS, connections_max_idle_ms=1500) as cluster:
+        story = Story(cluster)
+        story.write(b"one")
+        for future in story.admin.delete_topics([TOPIC]).values():
+            future.result()
+        cluster.until(lambda: not story.replicas())  # followers have nobody to ask now
+        del story
+        cluster.until(lambda: not any(node.listening.connections.connections for node in cluster.nodes.values()))
+
+        story = Story(cluster, min_insync_replicas="3")
+        story.write(b"two")
+        story.until_all_have(1)
+
+
 def test_a_node_with_an_empty_disk_gets_everything_from_the_leader(three: Cluster) -> None:
     story = Story(three)
     story.write(*(b"%d" % i for i in range(50)))

@@ -25,9 +25,19 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def give_up(cluster: Cluster, i: int) -> None:
-    """One that could not start is let go as it is."""
-    cluster.run(cluster.nodes.pop(i).stop())
+def refused(cluster: Cluster, i: int, saying: str, *, got_going: bool = True) -> None:
+    """Node i does not start, says why, and is let go. One that did not get going has left its folder as it was."""
+    folder = cluster.folder / str(i)
+    before = contents(folder)
+
+    with pytest.raises(OttlaError, match=saying):
+        cluster.start(i)
+
+    node = cluster.nodes.pop(i)
+    if got_going:
+        cluster.run(node.stop())
+    else:
+        assert contents(folder) == before
 
 
 def test_folders_of_another_cluster(tmp_path: Path) -> None:
@@ -36,10 +46,8 @@ def test_folders_of_another_cluster(tmp_path: Path) -> None:
         register(cluster, 11)
         right, cluster.cluster_id = cluster.cluster_id, "4L6g3nShT-eMCtK--X86sw"
 
-        with pytest.raises(OttlaError, match=r"folders belong to cluster 4L6g3nShT-eMCtK--X86sw, but 127.0.0.1:\d+"):
-            cluster.start(3)
+        refused(cluster, 3, r"folders belong to cluster 4L6g3nShT-eMCtK--X86sw, but 127.0.0.1:\d+")
 
-        give_up(cluster, 3)
         cluster.cluster_id = right
         register(cluster, 12)
         everybody_knows(cluster, 11, 12)
@@ -54,7 +62,7 @@ def test_one_of_another_cluster_keeps_nobody_else_from_starting(tmp_path: Path) 
         with pytest.raises(OttlaError, match="belong to cluster"):
             cluster.start(1, 2, 3)
 
-        give_up(cluster, 3)
+        cluster.run(cluster.nodes.pop(3).stop())
         register(cluster, 11)
         everybody_knows(cluster, 11)
 
@@ -69,10 +77,7 @@ def test_an_id_that_another_node_has(tmp_path: Path, taken: str) -> None:
             others.cluster_id = cluster.cluster_id
             others.controller_ports = {**cluster.controller_ports, wanted: others.controller_ports[wanted]}
 
-            with pytest.raises(OttlaError, match=rf"another node with node.id {wanted} takes part"):
-                others.start(wanted)
-
-            give_up(others, wanted)
+            refused(others, wanted, rf"another node with node.id {wanted} takes part")
         register(cluster, 12)
         everybody_knows(cluster, 11, 12)
 
@@ -81,14 +86,10 @@ def test_voters_that_are_not_those_of_before(tmp_path: Path) -> None:
     with running_cluster(tmp_path, 3) as cluster:
         register(cluster, 11)
         cluster.stop(3)
-        before = contents(tmp_path / "3")
         cluster.roles[1] = "broker"
 
-        with pytest.raises(OttlaError, match="belongs to a quorum of the voters 1, 2, 3, but the config says 2, 3"):
-            cluster.start(3)
-
-        assert contents(tmp_path / "3") == before
-        cluster.nodes.pop(3)
+        saying = "belongs to a quorum of the voters 1, 2, 3, but the config says 2, 3"
+        refused(cluster, 3, saying, got_going=False)
 
 
 def test_a_folder_of_another_node(tmp_path: Path) -> None:
@@ -96,13 +97,8 @@ def test_a_folder_of_another_node(tmp_path: Path) -> None:
         cluster.start(1, 2)
         cluster.stop(2)
         shutil.move(tmp_path / "2", tmp_path / "3")
-        before = contents(tmp_path / "3")
 
-        with pytest.raises(OttlaError, match="belongs to node 2, this is node 3"):
-            cluster.start(3)
-
-        assert contents(tmp_path / "3") == before
-        cluster.nodes.pop(3)
+        refused(cluster, 3, "belongs to node 2, this is node 3", got_going=False)
 
 
 def test_a_damaged_vote_is_not_forgotten(tmp_path: Path) -> None:
@@ -111,13 +107,8 @@ def test_a_damaged_vote_is_not_forgotten(tmp_path: Path) -> None:
         cluster.stop(2)
         state = tmp_path / "2" / "__cluster_metadata-0" / "quorum-state"
         state.write_bytes(b'{"leaderId":')
-        before = contents(tmp_path / "2")
 
-        with pytest.raises(OttlaError, match="quorum-state is damaged"):
-            cluster.start(2)
-
-        assert contents(tmp_path / "2") == before
-        cluster.nodes.pop(2)
+        refused(cluster, 2, "quorum-state is damaged", got_going=False)
 
 
 def test_a_replaced_disk_joins_again(tmp_path: Path) -> None:

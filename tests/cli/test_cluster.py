@@ -120,6 +120,23 @@ def test_its_nodes(three: Three, topic: str) -> None:
         assert row["replicas"] >= 3 and row["bytes"] > 0
 
 
+def test_a_broker_that_has_gone_for_good_is_forgotten(three: Three, topic: str) -> None:
+    def refused(*args: str) -> str:
+        done = three.ottla("cluster", "remove-broker", *args)
+        assert done.returncode == 1
+        return done.stderr
+
+    assert "broker 3 runs" in refused("3") and "there is no broker 9; there are 1, 2, 3" in refused("9")
+    three.kill(3)
+    until(lambda: three.told("cluster", "nodes")[2]["state"] == "fenced")
+    assert "partitions have a replica on broker 3" in refused("3")
+    told = three.told("cluster", "remove-broker", "3", "--force")
+    assert told["registered"] is False and told["replicas"] >= 3
+    until(lambda: three.told("cluster", "status")["brokers"]["registered"] == [1, 2])
+    three.start(3)
+    three.well()
+
+
 def test_its_quorum(three: Three) -> None:
     told = three.told("cluster", "quorum")
     assert told["leader"] in (1, 2, 3) and told["epoch"] >= 1 and told["high_watermark"] > 0

@@ -20,6 +20,23 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # By the test, whose file is below tests/: what it shows.
 TESTED = {
+    "log/cleaning/test_limits.py::test_memory_and_speed_are_shared_by_as_many_as_may_clean_at_once": (
+        "log.cleaner.dedupe.buffer.size",
+    ),
+    "log/cleaning/test_limits.py::test_the_map_takes_no_more_than_its_memory_and_is_no_fuller_than_allowed": (
+        "log.cleaner.io.buffer.load.factor",
+    ),
+    "log/cleaning/test_limits.py::test_reading_and_writing_are_no_faster_than_they_may_be": (
+        "log.cleaner.io.max.bytes.per.second",
+    ),
+    "log/cleaning/test_limits.py::test_pieces_are_as_large_as_the_buffer": ("log.cleaner.io.buffer.size",),
+    "log/cleaning/test_limits.py::test_so_many_logs_are_cleaned_at_a_time": ("log.cleaner.threads",),
+    "log/cleaning/test_interplay.py::test_the_cleaner_looks_by_itself": (
+        "log.cleaner.enable", "log.cleaner.backoff.ms",
+    ),
+    "log/cleaning/test_cleaning.py::test_a_tombstone_stays_for_its_time_and_then_goes": ("delete.retention.ms",),
+    "log/cleaning/test_planning.py::test_cleanable_offsets": ("min.compaction.lag.ms",),
+    "log/cleaning/test_planning.py::test_when_a_log_is_due": ("min.cleanable.dirty.ratio",),
     "broker/apis/test_log_dirs.py::test_moves_are_no_faster_than_they_may_be": (
         "replica.alter.log.dirs.io.max.bytes.per.second",
     ),
@@ -236,7 +253,8 @@ TESTED = {
     "broker/test_dynamic_config.py::test_what_a_topic_takes_from_its_broker_changes_in_the_running_log": (
         "log.retention.ms", "log.retention.bytes", "log.segment.bytes", "log.roll.ms", "log.roll.jitter.ms",
         "log.index.size.max.bytes", "log.index.interval.bytes", "log.flush.interval.messages", "log.flush.interval.ms",
-        "log.cleanup.policy", "log.cleaner.max.compaction.lag.ms", "log.message.timestamp.type",
+        "log.cleanup.policy", "log.cleaner.min.cleanable.ratio", "log.cleaner.delete.retention.ms",
+        "log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", "log.message.timestamp.type",
         "log.message.timestamp.before.max.ms", "log.message.timestamp.after.max.ms", "log.preallocate",
     ),
     "interop/test_fetch_sessions.py::test_a_full_cache_gives_no_session_and_clients_get_their_records_all_the_same": (

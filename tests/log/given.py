@@ -147,13 +147,20 @@ class Machine:
     # -- one log
 
     def open(
-        self, *, clean: bool = True, recovery_point: int = 0, start_offset: int = 0, settings: LogConfig | None = None,
-        **overrides: object,
+        self, *, clean: bool = True, recovery_point: int = 0, start_offset: int = 0, high_watermark: int | None = None,
+        settings: LogConfig | None = None, **overrides: object,
     ) -> PartitionLog:  # fmt: skip
         if not self.disk.exists(FOLDER):
             self.disk.make_dirs(FOLDER)
         request = LoadRequest(
-            FOLDER, PARTITION, TOPIC_ID, settings or config(**overrides), clean, recovery_point, start_offset
+            FOLDER,
+            PARTITION,
+            TOPIC_ID,
+            settings or config(**overrides),
+            clean,
+            recovery_point,
+            start_offset,
+            high_watermark,
         )
         return self.call(load_log, self.env, request)
 

@@ -334,3 +334,37 @@ class TestOverRestarts:
         log = machine.open()
         assert set(log.producers.entries) == {9}
         assert not machine.disk.exists("/logs/orders-0/00000000000000000005.snapshot")
+
+    @pytest.mark.parametrize("how", ["after a stop", "at a roll, after a kill", "at a roll in between, after a stop"])
+    def test_what_was_not_committed_may_be_tried_again_after_a_restart(self, machine: Machine, how: str) -> None:
+        """A snapshot tells of the last batch alone. Batches 0 and 1 were acknowledged, those from 2 on were not."""
+        log = machine.open()
+        for sequence in range(7):
+            if how.startswith("at a roll in between") and sequence == 4:
+                log.roll(NOW)
+            append(log, batch(producer_id=9, sequence=sequence))
+            append(log, batch(producer_id=8, sequence=sequence))
+        if how.endswith("kill"):
+            log.roll(NOW)
+            machine.host.crash()
+        else:
+            machine.pass_time()
+            log.stop()
+        log = machine.open(clean=not how.endswith("kill"), settings=log.config, high_watermark=4)
+        for sequence in (2, 3, 4, 5, 6):
+            for producer_id in (8, 9):
+                again = log.producers.check(header(sequence, producer_id=producer_id))
+                assert isinstance(again, SeenBatch), (sequence, again)
+                assert again.base_offset == 2 * sequence + 9 - producer_id
+        refused = log.producers.check(header(8))
+        assert isinstance(refused, Refused) and refused.code is OUT_OF_ORDER
+        assert log.producers.check(header(7)) is None
+
+    def test_where_all_was_committed_the_log_is_not_read_for_what_a_snapshot_left_out(self, machine: Machine) -> None:
+        log = machine.open()
+        for sequence in range(3):
+            append(log, batch(producer_id=9, sequence=sequence))
+        machine.pass_time()
+        log.stop()
+        log = machine.open(settings=log.config, high_watermark=3)
+        assert len(log.producers.entries[9].batches) == 1

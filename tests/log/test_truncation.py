@@ -122,3 +122,16 @@ class TestWhatIsFetched:
     def test_what_cannot_follow_is_refused(self, records: bytes, error: type[Exception]) -> None:
         with pytest.raises(error):
             fetched_batches(records, 10, 3)
+
+
+@pytest.mark.parametrize("offset", [30, 31, 100])
+def test_a_cut_that_finds_nothing_to_cut_keeps_no_later_flush_from_being_believed(offset: int) -> None:
+    with Machine() as machine:
+        log = filled(machine)
+        machine.call(log.doubt_from, offset)
+        machine.call(truncate_to, machine.env, log, offset)
+        machine.call(append, log, batch(2, timestamp=200, producer_id=7, sequence=30), epoch=2)
+
+        machine.flush(log)
+
+        assert log.flushed_offset == 32

@@ -257,3 +257,13 @@ def test_a_move_can_be_changed_under_way() -> None:
         (5,),
         (1, 4),
     )
+
+
+def test_a_move_that_is_turned_back_under_way_comes_to_its_end() -> None:
+    active = cluster()
+    reassign(active, (4, 2, 3))
+
+    reassign(active, (1, 2, 3))
+
+    partition = active.partition("t")
+    assert (partition.replicas, partition.isr, partition.is_reassigning) == ((1, 2, 3), (1, 2, 3), False)

@@ -15,6 +15,7 @@ from ottla.metadata.controller.partition_index import PartitionIndex
 from ottla.metadata.controller.requests import (
     AlterOp,
     AlterPartitionReassignments,
+    AssignReplicasToDirs,
     BalanceLeaders,
     BrokerHeartbeat,
     ConfigChange,
@@ -26,6 +27,7 @@ from ottla.metadata.controller.requests import (
     NewTopic,
     PartitionsOf,
     Reassignment,
+    ReplicaDirectory,
     UnregisterBroker,
 )
 from ottla.metadata.image import NO_LEADER, ConfigResource, PartitionImage
@@ -80,6 +82,16 @@ class World:
             self.active.submit(
                 BrokerHeartbeat(broker_id, broker.epoch, offset, want_fence=broker.fenced, offline_directories=failed)
             )
+
+    def tells_of_another_directory(self, broker_id: int) -> None:
+        """One that has failed by the time that it is told of."""
+        self.tells_where_replicas_lie(broker_id, UUID(int=9000 + self.incarnations))
+
+    def tells_where_replicas_lie(self, broker_id: int, where: UUID | None = None) -> None:
+        if (broker := self.active.image.brokers.get(broker_id)) is not None:
+            where = where or broker.directories[0]
+            rows = tuple(ReplicaDirectory(topic_id, number, where) for topic_id, number in self.partitions())
+            self.active.submit(AssignReplicasToDirs(broker_id, broker.epoch, rows))
 
     def unregister(self, broker_id: int) -> None:
         self.active.submit(UnregisterBroker(broker_id))
@@ -171,6 +183,7 @@ EVENTS = (
     World.heartbeat,
     World.wants_to_go,
     World.loses_its_disk,
+    World.tells_of_another_directory,
     World.unregister,
     World.leads_and_expands,
     World.leads_and_shrinks,
@@ -198,6 +211,7 @@ def test_whatever_happens(metadata_version: int, events: list[tuple[Callable[[Wo
     # All come back, with their disks: nobody is left without a leader.
     for broker_id in BROKERS:
         world.start_cleanly(broker_id)
+        world.tells_where_replicas_lie(broker_id)
     for broker_id in BROKERS:
         world.heartbeat(broker_id)
     for name in TOPICS:

@@ -190,3 +190,17 @@ def test_with_all_directories_cordoned_nothing_is_placed() -> None:
 
     assert reply.error.code is ErrorCode.invalid_replication_factor
     assert "cordoned" in (reply.error.message or "")
+
+
+def test_a_replica_that_goes_with_this_very_change_is_not_named_any_more() -> None:
+    image = given.with_topics(given.cluster(1, 2, 3), NewTopic("t", assignments=((0, (1, 2)),)))
+    moving = PartitionChangeRecord(
+        topic_id=topic_of(image), partition_id=0, replicas=(3, 2, 1), adding_replicas=(3,), removing_replicas=(1,),
+        directories=(given.directory(3), given.directory(2), given.directory(1)), isr=(3,), leader=3,
+    )  # fmt: skip
+    image = given.after(image, moving)
+
+    image = given.decided(assignment(image, {0: STRANGE}), image)
+
+    partition = image.topics[topic_of(image)].partitions[0]
+    assert (partition.replicas, partition.directories) == ((3, 2), (given.directory(3), given.directory(2)))

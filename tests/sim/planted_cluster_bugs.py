@@ -7,15 +7,25 @@ from typing import Any
 
 import pytest
 
+from ottla.coordinator import shard
+from ottla.coordinator.group.consumer import reconcile
+from ottla.coordinator.group.offsets import Offsets
+from ottla.coordinator.shard import Shard
+from ottla.log import fetched_batches
 from ottla.log.partition_log import PartitionLog
 from ottla.log.producers import Producers
-from ottla.metadata import feed
-from ottla.metadata.controller import alter_partition
+from ottla.metadata import feed, snapshot
+from ottla.metadata.controller import alter_partition, partition_change
 from ottla.metadata.controller.partition_change import PartitionChange
 from ottla.metadata.controller.partition_changes import PartitionChanges
+from ottla.metadata.records.partition_record import PartitionRecord
+from ottla.model.errors import ErrorCode
+from ottla.raft import elections, quorum_state
 from ottla.raft.metadata_log import MetadataLog
-from ottla.replica import fetcher
+from ottla.record.batch import parse_header
+from ottla.replica import fetcher, following
 from ottla.replica.follower_state import FollowerState
+from ottla.replica.isr import Isr
 from ottla.replica.leading import Leading
 from ottla.replica.partition import Partition
 
@@ -140,3 +150,116 @@ def followers_forget_producers(patch: pytest.MonkeyPatch) -> None:
 
 def accept_sequences_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Producers, "check", lambda self, header: None)
+
+
+# -- the quorum
+
+
+def vote_for_everybody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(elections, "_may_grant", lambda replica, request: True)
+
+
+def forget_whom_it_voted_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(quorum_state, "store", lambda disk, folder, state: None)
+
+
+def vote_for_those_who_are_behind(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(elections, "_is_behind", lambda log, other: False)
+
+
+def leave_the_last_partition_out_of_snapshots(patch: pytest.MonkeyPatch) -> None:
+    records = snapshot.image_records
+
+    def fewer(image: Any) -> Any:
+        kept = list(records(image))
+        last = max((at for at, record in enumerate(kept) if isinstance(record, PartitionRecord)), default=len(kept))
+        yield from (record for at, record in enumerate(kept) if at != last)
+
+    patch.setattr(snapshot, "image_records", fewer)
+
+
+# -- replicas
+
+
+def count_on_an_isr_that_is_only_proposed(patch: pytest.MonkeyPatch) -> None:
+    """Who is to leave is no longer waited for, although the controller may still elect it."""
+    propose = Isr.propose
+
+    def hasty(self: Isr, change: Any) -> None:
+        propose(self, change)
+        self.maximal = tuple(member.broker_id for member in change.isr)
+
+    patch.setattr(Isr, "propose", hasty)
+
+
+def cut_one_record_too_late(patch: pytest.MonkeyPatch) -> None:
+    cut_for = following.cut_for
+    patch.setattr(fetcher, "cut_for", lambda log, diverging: min(cut_for(log, diverging) + 1, log.end_offset))
+
+
+def take_rotten_records_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fetched_batches, "computed_crc", lambda data: parse_header(data).crc)
+
+
+def believe_all_that_is_in_the_log_after_a_start(patch: pytest.MonkeyPatch) -> None:
+    init = Partition.__init__
+
+    def credulous(self: Partition, env: Any, node: Any, key: Any, topic: Any, log: Any, mark: int, *args: Any) -> None:
+        init(self, env, node, key, topic, log, log.end_offset, *args)
+
+    patch.setattr(Partition, "__init__", credulous)
+
+
+def let_moves_end_too_early(patch: pytest.MonkeyPatch) -> None:
+    completed = partition_change.completed_reassignment
+    patch.setattr(
+        partition_change,
+        "completed_reassignment",
+        lambda replicas, isr, adding, removing: (
+            completed(replicas, tuple(dict.fromkeys((*isr, *adding))), (), removing) if adding or removing else None
+        ),
+    )
+
+
+# -- coordinators
+
+
+def answer_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
+    append = Shard._append_batch
+
+    def hasty(self: Shard[Any], batch: bytes) -> Any:
+        error = append(self, batch)
+        self.committed(self.partition.log.end_offset)
+        return error
+
+    patch.setattr(Shard, "_append_batch", hasty)
+
+
+def coordinate_without_loading(patch: pytest.MonkeyPatch) -> None:
+    async def nothing(env: Any, log: PartitionLog, *_: Any) -> int:
+        return log.end_offset
+
+    patch.setattr(shard, "replay_log", nothing)
+
+
+def let_strangers_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Offsets, "_check", lambda self, member, version: ErrorCode.none)
+
+
+def give_what_others_still_have(patch: pytest.MonkeyPatch) -> None:
+    take_free = reconcile._take_free
+    patch.setattr(
+        reconcile,
+        "_take_free",
+        lambda member, keep, now: take_free(member, keep, now._replace(has_owner=lambda topic_id, partition: False)),
+    )
+
+
+def replay_some_committed_offsets_only(patch: pytest.MonkeyPatch) -> None:
+    replay = Offsets.replay
+
+    def forgetful(self: Offsets, record: Any, producer_id: int) -> None:
+        if len(record.key) % 5:  # by the group's name
+            replay(self, record, producer_id)
+
+    patch.setattr(Offsets, "replay", forgetful)

@@ -194,3 +194,29 @@ def test_the_collector_is_as_it_was_after_a_run(loop: SimLoop) -> None:
 
     assert loop.run_until_complete(is_off())
     assert gc.isenabled()
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_a_coroutine_starts_while_it_is_closed_is_closed_too() -> None:
+    loop, closed = SimLoop(), []
+
+    async def last_words(depth: int) -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            closed.append(depth)
+
+    async def held() -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            closed.append(0)
+            asyncio.ensure_future(last_words(1))  # noqa: RUF006
+
+    task = loop.create_task(held())
+    loop.run_until_complete(asyncio.sleep(1))
+    loop.close()
+    del task
+    gc.collect()
+
+    assert closed == [0]

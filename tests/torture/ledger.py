@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tests.cluster.clients import QUIET, a_name
-from tests.kill.load import Place, Writer, check_order, first_break, number_in
+from tests.kill.load import Place, Writer, first_break, number_in
 from tests.waiting import attempts
 
 from ottla.testing.process_cluster import ProcessCluster
@@ -98,7 +98,10 @@ class Load:
         again.read_up_to([len(numbers) for numbers in self.seen.numbers])
         for number, numbers in enumerate(self.seen.numbers):
             assert again.numbers[number][: len(numbers)] == numbers, f"{self.seen.topic}-{number} has changed"
-        check_order(again, self.writer.produced, once=self.once)  # type: ignore[arg-type]
+        for numbers, produced in zip(again.numbers, self.writer.produced, strict=True):
+            # one that is not idempotent may also be overtaken by itself, when a leader that was paused goes on
+            found = numbers if self.once else sorted(set(numbers))
+            assert found == list(range(produced)), first_break(found)
         again.close()
         self.seen.close()
         return sum(len(numbers) for numbers in again.numbers) - self.checked

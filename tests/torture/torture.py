@@ -37,7 +37,7 @@ BACK_WITHIN_S: Final = 120.0
 # Recovery, truncation and joining begin in the middle of logs, and metadata is taken from snapshots.
 EAGER: Final[dict[str, Any]] = {
     "min_insync_replicas": 2, "default_replication_factor": 3, "offsets_topic_num_partitions": 3,
-    "internal_segment_bytes": 2_000_000, "replica_lag_time_max_ms": 5_000,
+    "log_segment_bytes": 1 << 20, "replica_lag_time_max_ms": 5_000,
     "log_flush_offset_checkpoint_interval_ms": 500, "replica_high_watermark_checkpoint_interval_ms": 500,
     "metadata_log_max_record_bytes_between_snapshots": 20_000, "metadata_log_segment_ms": 20_000,
     "group_initial_rebalance_delay_ms": 0,

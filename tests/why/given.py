@@ -28,18 +28,19 @@ from ottla.testing.process import NodeProcess
 class Pace(NamedTuple):
     session_s: float
     poll_s: float
+    heartbeat_ms: int
 
 
-QUICK: Final = Pace(1.5, 2.0)
-PATIENT: Final = Pace(8.0, 9.0)
-"""Where dozens of members run side by side, and one that is late for a second is not to be missed."""
+QUICK: Final = Pace(1.5, 2.0, 200)
+PATIENT: Final = Pace(8.0, 9.0, 1500)
+"""Where dozens of members run side by side: one that is late for a second is not to be missed, and nobody gives up an
+answer that takes a while (librdkafka does after the interval of heartbeats)."""
 PROTOCOLS: Final = ("classic", "consumer")
 NODE: Final[dict[str, str | int]] = {
     "group_min_session_timeout_ms": 500,
     "group_initial_rebalance_delay_ms": 100,
     "group_consumer_min_session_timeout_ms": 500,
     "group_consumer_min_heartbeat_interval_ms": 100,
-    "group_consumer_heartbeat_interval_ms": 200,
 }
 _numbers = count()
 
@@ -54,7 +55,10 @@ class Member:
             "max.poll.interval.ms": str(max(int(group.pace.poll_s * 1000), group.session_ms)), **settings,
         }  # fmt: skip
         if group.protocol == "classic":
-            given |= {"session.timeout.ms": str(group.session_ms), "heartbeat.interval.ms": "200"}
+            given |= {
+                "session.timeout.ms": str(group.session_ms),
+                "heartbeat.interval.ms": str(group.pace.heartbeat_ms),
+            }
         if instance is not None:
             given["group.instance.id"] = instance
         command = [sys.executable, "-m", "tests.why.member", group.topic, str(group.pace.poll_s + 1.5)]
@@ -121,7 +125,13 @@ class Group:
 
     def _set_session(self, session_s: float) -> None:
         self.session_ms = int(session_s * 1000)
-        set_config(self.node.address, GROUP, self.id, consumer_session_timeout_ms=str(self.session_ms))
+        set_config(
+            self.node.address,
+            GROUP,
+            self.id,
+            consumer_session_timeout_ms=str(self.session_ms),
+            consumer_heartbeat_interval_ms=str(self.pace.heartbeat_ms),
+        )
 
     def end(self) -> None:
         self._ends.set()

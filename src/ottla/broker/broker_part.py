@@ -26,6 +26,7 @@ from ottla.broker.replicas import Replicas
 from ottla.broker.stalled_commits import StalledCommits
 from ottla.broker.txn_coordinator import TxnCoordinator, transaction_topic
 from ottla.broker.txn_partitions import TxnPartitions
+from ottla.log.cleaning.cleaner import CleanerSettings, LogCleaner
 from ottla.log.log_dir import LogDir
 from ottla.log.manager import LogManager, TendingIntervals
 from ottla.metadata.image import Endpoint
@@ -145,6 +146,9 @@ class BrokerPart:
             env, timers, opened.online, _intervals(node.config), self._high_watermark, opened.offline
         )
         node.logs.on_dir_failed = self._log_dir_failed
+        node.logs.cleaner = cleaner = LogCleaner(env, timers, node.logs, lambda: _cleaner_settings(config.current))
+        env.metrics.add(cleaner.state.collect)
+        env.metrics.add(lambda: cleaner.state.collect_uncleanable([log_dir.path for log_dir in node.logs.dirs]))
         checkpointed = {key: offset for log_dir in opened.online for key, offset in log_dir.high_watermarks.items()}
         node.replicas = Replicas(env, config, node.logs, node.waiting, checkpointed, node.directories.assign)
         node.replicas.replicate(timers, node.controller, lambda: node.broker_epoch)
@@ -194,6 +198,18 @@ class BrokerPart:
 
 def new_dispatcher(node: Node) -> Dispatcher:
     return Dispatcher(node, ALL)
+
+
+def _cleaner_settings(config: BrokerConfig) -> CleanerSettings:
+    return CleanerSettings(
+        enabled=bool(config.get("log.cleaner.enable")),
+        threads=config.get_int("log.cleaner.threads"),
+        dedupe_bytes=config.get_int("log.cleaner.dedupe.buffer.size"),
+        load_factor=config.get_float("log.cleaner.io.buffer.load.factor"),
+        io_bytes=config.get_int("log.cleaner.io.buffer.size"),
+        io_bytes_per_second=config.get_float("log.cleaner.io.max.bytes.per.second"),
+        backoff_ms=config.get_int("log.cleaner.backoff.ms"),
+    )
 
 
 def _intervals(config: BrokerConfig) -> TendingIntervals:

@@ -83,6 +83,7 @@ class ControllerChannel:
         leader: Callable[[], Destination | None],
         local: LocalController | None = None,
     ) -> None:
+        self.retries = 0
         self._env = env
         self._settings = settings
         self._leader = leader
@@ -151,6 +152,7 @@ class ControllerChannel:
             except _NotNow as error:
                 why = error
             failures += 1
+            self.retries += 1
             rest = _AGAIN.seconds(failures, self._env.random)
             if now() + rest >= ends:
                 message = f"no active controller has answered within {limit:g} s: {why}"

@@ -22,6 +22,7 @@ class ControllerListener:
 
     def __init__(self, node: Node, pool: BufferPool) -> None:
         self.dispatcher = Dispatcher(node, ALL, may_forward=False)
+        self.dispatcher.metrics.role = "controller"
         self.listening = Listening(node, self.dispatcher, pool)
         self._node = node
         self.failure_detector: FailureDetector | None = None

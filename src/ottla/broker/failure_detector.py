@@ -64,6 +64,8 @@ class FailureDetector:
     """`image` is what is committed; `connection` stands for whatever brings heartbeats, and is only compared."""
 
     def __init__(self, env: Env, own_id: int, controller: LocalController, image: Callable[[], MetadataImage]) -> None:
+        self.found = 0
+        """Brokers whose process was gone."""
         self._env = env
         self._own_id = own_id
         self._controller = controller
@@ -152,6 +154,7 @@ class FailureDetector:
             return
         where = ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in broker.endpoints)
         _log.warning("broker %d is gone (its connection ended, and nobody listens at %s): fenced", broker.id, where)
+        self.found += 1
         await self._end_session(broker)
 
     async def _end_session(self, broker: BrokerImage) -> None:

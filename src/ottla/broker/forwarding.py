@@ -11,6 +11,7 @@ from ipaddress import IPv6Address, ip_address
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.env.metrics import Times
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.principal_codec import encode_principal
 from ottla.wire.codec import decode_response, encode_request, request_header, response_body_position
@@ -30,6 +31,7 @@ class Forwarding:
     def __init__(self, channel: ControllerChannel) -> None:
         self.waiting = 0
         """How many requests are under way."""
+        self.times = Times()
         self._channel = channel
 
     async def pass_on(self, context: Context, request: bytes) -> bytes:
@@ -50,10 +52,12 @@ class Forwarding:
 
     async def _answer(self, context: Context, request: bytes) -> bytes:
         self.waiting += 1
+        began = context.node.env.loop.time()
         try:
             answer = await self._channel.call(_envelope(context, request), _WITHIN_S)
         finally:
             self.waiting -= 1
+            self.times.note(context.node.env.loop.time() - began)
         code, data = answer.error_code, answer.response_data
         if code is ErrorCode.unsupported_version:
             # The controller has changed since the client learnt the versions: it is to ask for them again.

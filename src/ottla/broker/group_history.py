@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.group_metrics import RebalanceMetrics
 from ottla.coordinator.group.events import Event, Topic
 from ottla.coordinator.group.hashing import group_hash
-from ottla.coordinator.group.history.chronicle import CommitsStalled, Topics
 from ottla.coordinator.group.history.coding import MEMBERS, Unreadable, read_key
 from ottla.coordinator.group.history.contacts import Connection
 from ottla.coordinator.group.history.entries import End, Rebalance
 from ottla.coordinator.group.history.historian import Historian, Readiness
+from ottla.coordinator.group.history.incidents import CommitsStalled
+from ottla.coordinator.group.history.rebalances import Topics
 from ottla.coordinator.group.history.words import in_one_line
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.runtime import Runtime

@@ -102,7 +102,8 @@ class Moves:
             return await self._directories.assign_surely(log.topic_id, log.partition.partition, move.target.id)
 
         try:
-            moved = await move.run(tell)
+            async with self._logs.uncleaned(log):
+                moved = await move.run(tell)
             if moved is None or partition is None or partition.log is not log:
                 raise OSError("the partition is no longer there, or the controller does not agree")
             partition.use_log(moved.log)

@@ -18,6 +18,7 @@ from ottla.broker.auto_create import AutoCreate
 from ottla.broker.broker_part import BrokerPart, new_dispatcher
 from ottla.broker.controller_channel import ControllerChannel, channel_settings
 from ottla.broker.controller_listener import ControllerListener
+from ottla.broker.controller_metrics import ControllerMetrics
 from ottla.broker.controller_registration import ControllerRegistration
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
@@ -35,6 +36,7 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.quorum_metrics import QuorumMetrics
 from ottla.broker.quorum_part import QuorumPart
 from ottla.broker.replicas import Replicas
+from ottla.broker.request_metrics import RequestMetrics, RequestsOfAll
 from ottla.broker.stalled_commits import StalledCommits
 from ottla.broker.status import StatusListener
 from ottla.broker.telemetry.telemetry import Telemetry
@@ -86,8 +88,9 @@ class Node:
             NodeMetrics(self),
             QuorumMetrics(self),
             TxnMetrics(self),
+            ControllerMetrics(self),
             LagMetrics(self),
-            self.dispatcher.metrics,
+            RequestsOfAll(self._request_metrics),
             self.loop_lag,
             self.telemetry,
         ):
@@ -248,6 +251,11 @@ class Node:
     def _request_memory(self) -> int:
         given = self.config.queued_max_request_bytes
         return given if given > 0 else _DEFAULT_REQUEST_MEMORY
+
+    def _request_metrics(self) -> list[RequestMetrics]:
+        """Of both roles: what controllers are asked is told with `role`."""
+        listener = self.controller_listener
+        return [self.dispatcher.metrics] + ([listener.dispatcher.metrics] if listener is not None else [])
 
     def _add_connection_metrics(self) -> None:
         roles = [self.broker, self.controller_listener]

@@ -206,6 +206,7 @@ class Replicas:
         for number in topic.partitions:
             if (partition := self.by_name.get((topic.name, number))) is not None:
                 partition.configure(config)
+                self._logs.configured(partition.log)
             await breath.take()
 
     def _place(self, topic_id: UUID, name: str, number: int, image: PartitionImage, *, is_new: bool) -> None:

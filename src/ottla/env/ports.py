@@ -16,13 +16,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 from uuid import UUID
 
 from ottla.env.metrics import Metrics
 
 P = ParamSpec("P")
 T = TypeVar("T")
+A = TypeVar("A")
 Buffer = bytes | bytearray | memoryview
 
 
@@ -138,6 +139,26 @@ class Network(Protocol):
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]: ...
 
 
+class Workplace(Protocol):
+    """What long work in a process of its own has of the world."""
+
+    disk: Disk
+
+    def tell(self, news: object) -> None:
+        """Something for the node to hear while the work goes on."""
+
+    def retire(self) -> None:
+        """The process shall end after this work: it has grown, and would not give back what it took."""
+
+    def rest(self, seconds: float) -> None: ...
+    def elapsed(self) -> float:
+        """Seconds on a clock that only goes forward."""
+
+
+class WorkerDied(Exception):
+    """A process has ended in the middle of its work, perhaps for the memory it took."""
+
+
 class Executor(Protocol):
     """Work that must not happen on the loop."""
 
@@ -146,6 +167,14 @@ class Executor(Protocol):
 
     def compute(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         """In another process: for Python code that burns CPU. Function and arguments are sent, so keep them plain."""
+
+    def beside(
+        self, work: Callable[[Workplace, A], T], order: A, heard: Callable[[Any], None]
+    ) -> asyncio.Future[T]:  # fmt: skip
+        """In a process that has nothing else to do, with files and memory of its own: for work of seconds and more.
+
+        `heard` gets on the loop what the work tells. Cancelling the future ends the process, wherever the work is.
+        """
 
     def close(self) -> None: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from contextlib import suppress
 from typing import Final
@@ -19,6 +20,17 @@ def tune(sock: socket.socket, peer_host: str) -> None:
     if _CONGESTION is not None and is_loopback(peer_host):
         with suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, _CONGESTION, _UNPACED)
+
+
+def socket_of(transport: asyncio.Transport) -> socket.socket | None:
+    """For sending past a transport in which nothing waits; None where it must see the bytes.
+
+    To be detached in the end: the transport closes it.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is None or transport.get_extra_info("sslcontext") is not None:
+        return None
+    return socket.socket(sock.family, sock.type, sock.proto, sock.fileno())
 
 
 def is_loopback(host: str) -> bool:

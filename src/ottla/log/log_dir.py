@@ -24,6 +24,7 @@ from ottla.log.checkpoints import (
 from ottla.log.partition_log import PartitionLog
 from ottla.log.paths import (
     CLEAN_SHUTDOWN_MARK,
+    CLEANER_CHECKPOINT,
     DELETE_DIR_SUFFIX,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK_FILE,
@@ -76,6 +77,9 @@ class LogDir:
         self.high_watermarks = self._offsets(HIGH_WATERMARK_CHECKPOINT)
         self._recovery_points = self._offsets(RECOVERY_POINT_CHECKPOINT)
         self._start_offsets = self._offsets(LOG_START_OFFSET_CHECKPOINT)
+        self.cleaned_offsets = self._offsets(CLEANER_CHECKPOINT)
+        """By partition: below this offset no key comes twice."""
+        self._cleaner_file = BackgroundFile(env, f"{path}/{CLEANER_CHECKPOINT}", self.fail)
         self._recovery_file = BackgroundFile(env, f"{path}/{RECOVERY_POINT_CHECKPOINT}", self.fail)
         self._start_file = BackgroundFile(env, f"{path}/{LOG_START_OFFSET_CHECKPOINT}", self.fail)
         self._high_watermark_file = BackgroundFile(env, f"{path}/{HIGH_WATERMARK_CHECKPOINT}", self.fail)
@@ -178,6 +182,8 @@ class LogDir:
             self.was_clean,
             self._recovery_points.get(partition, 0),
             self._start_offsets.get(partition, 0),
+            self.high_watermarks.get(partition),
+            self.cleaned_offsets.get(partition, 0) > 0,
         )
         return self._opened(load_log(self._env, request))
 
@@ -211,7 +217,9 @@ class LogDir:
         self._disk.rename(folder, target)
         try:
             self._disk.sync_dir(self.path)
-            request = LoadRequest(target, log.partition, log.topic_id, log.config, True, start_offset=log.start_offset)
+            request = LoadRequest(
+                target, log.partition, log.topic_id, log.config, True, start_offset=log.start_offset, was_compacted=True
+            )
             moved = self._opened(load_log(self._env, request))
             if moved.end_offset != log.end_offset:
                 raise OSError(EIO, f"the copy ends at offset {moved.end_offset}, not {log.end_offset}", target)
@@ -247,6 +255,7 @@ class LogDir:
     def delete(self, partition: TopicPartition) -> str:
         """The partition is gone at once; its folder, under its new name, is the caller's to remove later."""
         log = self.logs.pop(partition)
+        self.note_cleaned(partition, None)
         target = f"{self.path}/{marked_dir(partition, self._env.random.uuid().hex, DELETE_DIR_SUFFIX)}"
         log.close()
         try:
@@ -257,6 +266,17 @@ class LogDir:
         return target
 
     # -- checkpoints
+
+    def note_cleaned(self, partition: TopicPartition, offset: int | None) -> None:
+        """How far a log is clean; None for one that is gone."""
+        if offset is None:
+            if self.cleaned_offsets.pop(partition, None) is None:
+                return
+        elif self.cleaned_offsets.get(partition) == offset:
+            return
+        else:
+            self.cleaned_offsets[partition] = offset
+        self._cleaner_file.put(lambda: write_offsets(self.cleaned_offsets))
 
     def checkpoint(self) -> None:
         self._recovery_file.put(lambda: write_offsets(self._recovery_offsets()))
@@ -303,7 +323,7 @@ class LogDir:
 
     async def settle(self) -> None:
         """Until nothing in this folder is being written in the background."""
-        for file in (self._recovery_file, self._start_file, self._high_watermark_file):
+        for file in (self._recovery_file, self._start_file, self._high_watermark_file, self._cleaner_file):
             await file.settle()
         for log in list(self.logs.values()):  # topics still come and go
             await log.settle()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from errno import ENODEV
 from typing import Final
@@ -13,6 +14,7 @@ from uuid import UUID
 from ottla.env.files import is_shortage
 from ottla.env.ports import Env
 from ottla.env.timers import TimerWheel
+from ottla.log.cleaning.cleaner import LogCleaner
 from ottla.log.log_dir import KnownTopic, LogDir
 from ottla.log.partition_log import PartitionLog
 from ottla.log.retention import delete_given_up, give_up_old_segments, is_at_rest
@@ -53,6 +55,9 @@ class LogManager:
         self._intervals = intervals
         self._high_watermark = high_watermark
         self._stopped = False
+        self.cleaner: LogCleaner | None = None
+        self._due: dict[PartitionLog, None] = {}  # to be looked at for old segments
+        self._enforcing: asyncio.Task[None] | None = None
         for log_dir in dirs:
             log_dir.on_failed = self._dir_failed
 
@@ -93,6 +98,8 @@ class LogManager:
         self._repeat(min(every.checkpoint_ms, every.start_offset_checkpoint_ms), self.checkpoint)
         self._repeat(every.high_watermark_checkpoint_ms, self._checkpoint_high_watermarks)
         self._repeat(every.producer_expiration_check_ms, self._expire_producers)
+        if self.cleaner is not None:
+            self.cleaner.start()
 
     def _repeat(self, interval_ms: int, work: Callable[[], object], first_ms: int | None = None) -> None:
         def again() -> None:
@@ -168,12 +175,21 @@ class LogManager:
         what goes, it goes, and that becomes durable. Before it goes, `is_wanted` is asked whether it still shall.
         `fully` drops everything, and the log goes on at the offset, wherever it was.
         """
+        async with self.uncleaned(log):
+            return await self._cut(log, offset, is_wanted, fully=fully)
+
+    async def _cut(self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool], *, fully: bool) -> bool:
         log_dir = self.dir_of(log.partition)
         if log_dir is None:
             return False
         log.doubt_from(0 if fully else offset)
-        if not await log_dir.checkpoint_durably() or not is_wanted():
-            log.doubt_from(None)
+        shall_be_cut = False
+        try:
+            shall_be_cut = await log_dir.checkpoint_durably() and is_wanted()
+        finally:
+            if not shall_be_cut:
+                log.doubt_from(None)
+        if not shall_be_cut:
             return False
         try:
             paths = (truncate_fully_and_start_at if fully else truncate_to)(self._env, log, offset)
@@ -181,7 +197,15 @@ class LogManager:
             return False
         if paths:
             self._remove_later(paths, None, log.config.file_delete_delay_ms)
+        if (cleaned := log_dir.cleaned_offsets.get(log.partition)) is not None and cleaned > log.end_offset:
+            log_dir.note_cleaned(log.partition, log.end_offset)
         return await log_dir.checkpoint_durably() and await log.until_durable(log.flushed_offset)
+
+    @asynccontextmanager
+    async def uncleaned(self, log: PartitionLog) -> AsyncIterator[None]:
+        """For somebody who needs the segments of a log to stay as they are; a cleaning under way is given up."""
+        async with nullcontext() if self.cleaner is None else self.cleaner.held(log):
+            yield
 
     def make_cut_durable_now(self, log: PartitionLog) -> None:
         """Blocking: for one who must lead while the above is under way."""
@@ -191,6 +215,9 @@ class LogManager:
 
     def remove_folder(self, folder: str, delay_ms: int) -> None:
         self._remove_later([], folder, delay_ms)
+
+    def remove_files(self, paths: list[str], delay_ms: int) -> None:
+        self._remove_later(paths, None, delay_ms)
 
     def _remove_later(self, paths: list[str], folder: str | None, delay_ms: int) -> None:
         def remove() -> None:
@@ -209,27 +236,58 @@ class LogManager:
     def expire_producers_after(self, milliseconds: int) -> None:
         self._intervals = replace(self._intervals, producer_expiration_ms=milliseconds)
 
+    def stable_offset(self, log: PartitionLog) -> int | None:
+        """Below it everything is committed, and no transaction is open; None if that is not known."""
+        high_watermark = self._high_watermark(log.partition)
+        unstable = log.producers.first_unstable_offset()
+        return high_watermark if high_watermark is None or unstable is None else min(high_watermark, unstable)
+
     def all_logs(self) -> list[PartitionLog]:
         return [log for log_dir in self.dirs for log in log_dir.logs.values()]
 
+    def configured(self, log: PartitionLog) -> None:
+        """A log has new configs, by which old segments may be too old, or what was clean enough is not any more."""
+        if not self._stopped and not is_at_rest(log, self._env.clock.now_ms()):
+            self._due[log] = None
+            if self._enforcing is None:
+                self._enforcing = asyncio.ensure_future(self._enforce_on_changed())
+                self._enforcing.add_done_callback(self._enforced)
+            if self.cleaner is not None and log.config.compact:
+                self.cleaner.wake()
+
+    async def _enforce_on_changed(self) -> None:
+        while self._due:
+            await asyncio.sleep(0)  # all partitions of a topic get their configs at once
+            due, self._due = self._due, {}
+            for log_dir in list(self.dirs):
+                await self._enforce(log_dir, [log for log in due if log_dir.logs.get(log.partition) is log])
+
+    def _enforced(self, task: asyncio.Task[None]) -> None:
+        self._enforcing = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("new configs could not be applied to old segments: %r", error, exc_info=error)
+
     async def enforce_retention(self) -> None:
         for log_dir in list(self.dirs):
-            given_up = []
-            now_ms = self._env.clock.now_ms()
-            for number, log in enumerate(list(log_dir.logs.values())):
-                if not is_at_rest(log, now_ms) and self._give_up_old_segments(log):
-                    given_up.append(log)
-                if number % _LOGS_A_TURN == _LOGS_A_TURN - 1:
-                    await asyncio.sleep(0)
-            if given_up and await log_dir.make_start_offsets_durable():
-                for log in given_up:
-                    if await log.until_durable(log.start_offset):
-                        self._delete_given_up(log)
+            await self._enforce(log_dir, list(log_dir.logs.values()))
+
+    async def _enforce(self, log_dir: LogDir, logs: list[PartitionLog]) -> None:
+        given_up = []
+        now_ms = self._env.clock.now_ms()
+        for number, log in enumerate(logs):
+            if not is_at_rest(log, now_ms) and self._give_up_old_segments(log):
+                given_up.append(log)
+            if number % _LOGS_A_TURN == _LOGS_A_TURN - 1:
+                await asyncio.sleep(0)
+        if given_up and await log_dir.make_start_offsets_durable():
+            for log in given_up:
+                if await log.until_durable(log.start_offset):
+                    self._delete_given_up(log)
 
     def _give_up_old_segments(self, log: PartitionLog) -> bool:
         high_watermark = self._high_watermark(log.partition)
         # One that was closed while others were looked at has perhaps a namesake in its folder by now.
-        if high_watermark is None or log.failed is not None or log.closed:
+        if high_watermark is None or log.failed is not None or log.closed or self._is_being_cleaned(log):
             return False
         try:
             return give_up_old_segments(log, high_watermark, self._env.clock.now_ms())
@@ -238,8 +296,12 @@ class LogManager:
             log.fail(error)
             return False
 
+    def _is_being_cleaned(self, log: PartitionLog) -> bool:
+        """As in Kafka, what is too old then waits for the next look: the cleaner has its hands on the segments."""
+        return self.cleaner is not None and self.cleaner.is_cleaning(log)
+
     def _delete_given_up(self, log: PartitionLog) -> None:
-        if log.closed or log.failed is not None:
+        if log.closed or log.failed is not None or self._is_being_cleaned(log):
             return
         try:
             paths = delete_given_up(log)
@@ -273,6 +335,10 @@ class LogManager:
     async def stop(self, broker_epoch: int) -> None:
         """After this the folders say that they were left in order. Nothing may be appended any more."""
         self._stopped = True
+        if self.cleaner is not None:
+            await self.cleaner.stop()
+        if self._enforcing is not None:
+            await asyncio.wait([self._enforcing])
         for log_dir in list(self.dirs):
             await log_dir.settle()
             await log_dir.stop(self._high_watermarks_of(log_dir), broker_epoch)

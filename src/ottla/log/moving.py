@@ -3,7 +3,8 @@
 The files are copied into a folder `topic-0.UNIQUE-future`, in threads, until what is missing is small. Then, within one
 turn of the loop, so that nothing can be appended meanwhile: the rest is copied, the new folder gets its proper name,
 the old one becomes `-delete`. The metadata is told before: of two folders with the same name the next start believes
-the one that the metadata names. A move that is cut off leaves a `-future` folder, and the next start begins it anew.
+the one that the metadata names. A move that is cut off leaves a `-future` folder, and the next start begins it anew. So
+does a move whose log was cut at its end: what was copied may be of a history that is no more.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class LogMove:
         self._copied: dict[Segment, int] = {}
         self._finished: dict[Segment, None] = {}  # with their indexes, durably
         self._synced_offset = 0
+        self._cuts = log.cuts
 
     @property
     def end_offset(self) -> int:
@@ -77,8 +79,7 @@ class LogMove:
 
     async def run(self, tell: Callable[[], Awaitable[bool]]) -> Moved | None:
         """`tell` lets the metadata know, when all but a rest is copied; None if it does not agree."""
-        self._disk.make_dirs(self.folder)
-        replace_file(self._disk, f"{self.folder}/{PARTITION_METADATA}", write_topic_id(self.log.topic_id))
+        self._begin()
         await self._catch_up()
         if not await tell():
             return None
@@ -89,8 +90,19 @@ class LogMove:
 
     # -- copying
 
+    def _begin(self) -> None:
+        self._copied.clear()
+        self._finished.clear()
+        self.size = self._synced_offset = 0
+        self._cuts = self.log.cuts
+        self._disk.make_dirs(self.folder)
+        replace_file(self._disk, f"{self.folder}/{PARTITION_METADATA}", write_topic_id(self.log.topic_id))
+
     async def _catch_up(self) -> None:
         while not self._is_nearly_level():
+            if self.log.cuts != self._cuts:
+                await self._env.executor.blocking(self.abandon)
+                self._begin()
             for segment in list(self.log.segments):
                 if segment not in self._finished:
                     try:
@@ -121,6 +133,8 @@ class LogMove:
 
     def _is_nearly_level(self) -> bool:
         active = self.log.active
+        if self.log.cuts != self._cuts:
+            return False
         if any(segment not in self._finished for segment in self.log.segments[:-1]):
             return False
         return active in self._copied and active.size - self._copied[active] <= _SMALL
@@ -181,6 +195,7 @@ class LogMove:
             sync_file(disk, path)
         disk.sync_dir(self.folder)
         moved = self.target.take_over(self.folder, log, min(log.flushed_offset, log.end_offset))
+        self.target.note_cleaned(log.partition, self.source.cleaned_offsets.get(log.partition))
         _log.info("%s moved from %s to %s", log.partition, self.source.path, self.target.path)
         try:
             return Moved(moved, self.source.let_go(log))

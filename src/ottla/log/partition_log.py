@@ -74,9 +74,11 @@ class PartitionLog(ReadableLog):
         self._stopped_at = end_offset if as_stopped else None  # where a stop left everything in order
         self.failed: OSError | None = None
         self.closed = False
+        self.cuts = 0  # how often its end was cut off
         self.on_flushed: Callable[[int], None] = _nobody_listens
         self.rest: Rest | None = None  # what retention has found
         self.on_failed: Callable[[], None] = _nobody_cares
+        self.on_closed: Callable[[], None] = _nobody_cares  # for whoever works with its files elsewhere
         self.on_error: Callable[[OSError], None] = _nobody_listens  # for the log dir, which fails as a whole
         self._env = env
         self._latest_epoch = epochs.latest
@@ -457,6 +459,30 @@ class PartitionLog(ReadableLog):
         self._unsynced.names_changed()
         return paths
 
+    def replace_segments(self, cleaned: Segment, count: int) -> list[Segment]:
+        """A cleaned segment takes the place of those from its base offset on; gives them, their files are the caller's.
+
+        Readers that have found their place in one of the old files go on there.
+        """
+        first = self._bases.index(cleaned.base_offset)
+        old = self.segments[first : first + count]
+        self.segments[first : first + count] = [cleaned]
+        self._bases[first : first + count] = [cleaned.base_offset]
+        self._hopeless.difference_update(segment.base_offset for segment in old)
+        self._unsynced.names_changed()
+        self.rest = None
+        return old
+
+    def take_snapshots_at(self, offsets: Sequence[int]) -> list[str]:
+        """Producer snapshots at the start of segments that are no more; gives the paths to remove."""
+        marked = []
+        for offset in offsets:
+            path = f"{self.folder}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
+            if self._env.disk.exists(path):
+                self._env.disk.rename(path, path + DELETED_SUFFIX)
+                marked.append(path + DELETED_SUFFIX)
+        return marked
+
     def start_anew(self, segment: Segment) -> None:
         """Nothing is left but this segment, which is empty."""
         self.segments.append(segment)
@@ -482,6 +508,7 @@ class PartitionLog(ReadableLog):
         self.flushed_offset = min(self.flushed_offset, end_offset)
         self._flush_goal = min(self._flush_goal, end_offset)
         self._due_flush, self._held_offset = min(self._due_flush, end_offset), min(self._held_offset, end_offset)
+        self.cuts += 1
         self._cut_is_due = False
         self._flush_limit = end_offset if self._flushing is not None else None
         self._stopped_at = self.rest = None
@@ -543,6 +570,7 @@ class PartitionLog(ReadableLog):
 
     def close(self) -> None:
         self.closed = True
+        self.on_closed()
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         for segment in self.segments:

@@ -1,27 +1,45 @@
-"""What is known of producers when a log is opened: from the newest readable snapshot, and the batches after it."""
+"""What is known of producers when a log is opened: from the newest readable snapshot, and the batches after it.
+
+A snapshot, in Kafka's format, has the last batch of each producer, but a producer may try again any of its last five.
+Those that were not committed, and so not acknowledged, are looked up in the log. In Kafka such a producer is told
+OUT_OF_ORDER_SEQUENCE_NUMBER after a clean stop, which for some clients is the end.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from itertools import zip_longest
+from typing import Final
 
 from ottla.env.files import read_file
 from ottla.env.ports import Disk
 from ottla.log.paths import SNAPSHOT_SUFFIX, offset_name
-from ottla.log.producers import CorruptSnapshot, Producers, read_snapshot, replace_if_other, write_snapshot
+from ottla.log.producers import (
+    CorruptSnapshot,
+    ProducerEntry,
+    Producers,
+    read_snapshot,
+    replace_if_other,
+    write_snapshot,
+)
 from ottla.log.scan import ScannedBatch, end_marker, good_batches
 from ottla.log.segment import Segment
 
 _log = logging.getLogger("ottla.log")
+_LOOKED_UP: Final = 50_000  # records, at most: five large batches
 
 
 class ProducerLoader:
-    def __init__(self, disk: Disk, folder: str, name: str) -> None:
+    """`committed` is up to where records were acknowledged when the log was last open, if that is known."""
+
+    def __init__(self, disk: Disk, folder: str, name: str, committed: int | None = None) -> None:
         self.state = Producers(name)
         self.written: list[str] = []
         """Snapshots that were made again, for the next flush to sync."""
         self._disk = disk
         self._folder = folder
+        self._committed = committed
 
     def load(self, segments: list[Segment], upto: int) -> None:
         """The state at an offset."""
@@ -36,11 +54,30 @@ class ProducerLoader:
                 continue
             try:
                 self.state.load(read_snapshot(read_file(self._disk, path)), offset)
+                self._look_up_before(offset, segments)
                 return
             except CorruptSnapshot as error:
                 _log.warning("%s: %s; taking an older one", path, error)
                 self._disk.remove(path)
         self.state.clear(first)
+
+    def _look_up_before(self, end: int, segments: list[Segment]) -> None:
+        """The batches of each producer that were not committed, before its last one."""
+        if self._committed is None or not self.state.entries:
+            return
+        found: dict[int, ProducerEntry] = {}
+        for segment in segments:
+            for batch in _batches(segment, max(self._committed, end - _LOOKED_UP), end):
+                header = batch.header
+                if header.producer_id >= 0 and not header.is_control:
+                    entry = found.setdefault(header.producer_id, ProducerEntry(header.producer_id))
+                    entry.note(header, header.base_offset, header.max_timestamp)
+        for producer_id, entry in found.items():
+            known = self.state.entries.get(producer_id)
+            if known is None or not known.batches or known.epoch != entry.epoch:
+                continue
+            if known.batches[-1].last_offset == entry.batches[-1].last_offset:
+                known.batches = entry.batches
 
     def _replay(self, segments: list[Segment], upto: int) -> None:
         """Catches up from the snapshot to an offset through batches that are known to be good."""
@@ -52,13 +89,8 @@ class ProducerLoader:
                 continue
             if segment.base_offset > start:
                 self.keep_snapshot(segment.base_offset)
-            entry = segment.offset_index.lookup(start)
-            position = entry[1] if entry is not None else 0
-            for batch in good_batches(segment.file_for(), position, segment.size, segment.base_offset):
-                if batch.header.base_offset >= upto:
-                    break
-                if batch.header.last_offset >= start:
-                    self.note(batch, None)
+            for batch in _batches(segment, start, upto):
+                self.note(batch, None)
         self.state.end_offset = upto
 
     def note(self, batch: ScannedBatch, rebuilding: Segment | None) -> None:
@@ -116,3 +148,16 @@ class ProducerLoader:
         for offset, path in snapshots:
             if offset > end_offset or (offset != newest and offset not in bases):
                 self._disk.remove(path)
+
+
+def _batches(segment: Segment, start: int, end: int) -> Iterator[ScannedBatch]:
+    """Of a segment whose batches are known to be good, as far as they are in a range."""
+    if segment.base_offset >= end or start >= end:
+        return
+    entry = segment.offset_index.lookup(start)
+    position = entry[1] if entry is not None else 0
+    for batch in good_batches(segment.file_for(), position, segment.size, segment.base_offset):
+        if batch.header.base_offset >= end:
+            return
+        if batch.header.last_offset >= start:
+            yield batch

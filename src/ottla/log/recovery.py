@@ -20,6 +20,7 @@ from ottla.log.epochs import EpochStart, LeaderEpochs
 from ottla.log.index_check import index_problem, is_so, last_indexed_position
 from ottla.log.partition_log import PartitionLog
 from ottla.log.paths import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
@@ -41,7 +42,7 @@ from ottla.model.names import TopicPartition
 _log = logging.getLogger("ottla.log")
 _EMPTY_FILES: Final = {offset_name(0) + suffix for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
 _EMPTY_FOLDER: Final = {PARTITION_METADATA, *_EMPTY_FILES}
-_LEFTOVERS: Final = (DELETED_SUFFIX, ".tmp", ".cleaned")
+_LEFTOVERS: Final = (DELETED_SUFFIX, ".tmp", CLEANED_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,9 @@ class LoadRequest:
     clean: bool
     recovery_point: int = 0
     start_offset: int = 0
+    high_watermark: int | None = None
+    was_compacted: bool = False
+    """Offsets may be missing, even if the topic is not compacted any more."""
 
 
 def load_log(env: Env, request: LoadRequest) -> PartitionLog:
@@ -110,10 +114,12 @@ class _Loader:
         self._request = request
         self._names = names
         self._config = request.config
-        self._producers = ProducerLoader(env.disk, request.folder, str(request.partition))
+        self._producers = ProducerLoader(
+            env.disk, request.folder, str(request.partition), committed=request.high_watermark
+        )
         self._stored_epochs: list[EpochStart] = []
         self._epochs = LeaderEpochs()
-        self._was_compacted = request.config.compact
+        self._was_compacted = request.config.compact or request.was_compacted
 
     def load(self) -> PartitionLog:
         request, now_ms = self._request, self._env.clock.now_ms()

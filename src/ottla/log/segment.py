@@ -22,6 +22,7 @@ from ottla.log.txn_index import TxnIndex
 from ottla.model.config.topic import LogConfig
 from ottla.record.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, BatchHeader, parse_header
 
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _PLACE: Final = Struct(">qi4xb6xi8xq")  # base offset, length, magic, last offset delta, max timestamp
 _SCAN_BYTES: Final = 8 * 1024
 _TAIL_BYTES: Final = 1024
@@ -49,15 +50,19 @@ class Place(NamedTuple):
 class Segment:
     """Batches from `base_offset` on. Only the last segment of a log is appended to."""
 
-    def __init__(self, disk: Disk, folder: str, base_offset: int, config: LogConfig, created_ms: int) -> None:
+    def __init__(
+        self, disk: Disk, folder: str, base_offset: int, config: LogConfig, created_ms: int, suffix: str = ""
+    ) -> None:
+        """`suffix` ends the names of its files while a cleaned segment is on its way to its place."""
         stem = f"{folder}/{offset_name(base_offset)}"
         self.base_offset = base_offset
-        self.path = stem + LOG_SUFFIX
+        self.path = stem + LOG_SUFFIX + suffix
         self.size = 0
         self.created_ms = created_ms
-        self.offset_index = OffsetIndex(disk, stem + INDEX_SUFFIX, base_offset, config.segment_index_bytes)
-        self.time_index = TimeIndex(disk, stem + TIME_INDEX_SUFFIX, base_offset, config.segment_index_bytes)
-        self.txn_index = TxnIndex(disk, stem + TXN_INDEX_SUFFIX)
+        index_bytes = config.segment_index_bytes
+        self.offset_index = OffsetIndex(disk, stem + INDEX_SUFFIX + suffix, base_offset, index_bytes)
+        self.time_index = TimeIndex(disk, stem + TIME_INDEX_SUFFIX + suffix, base_offset, index_bytes)
+        self.txn_index = TxnIndex(disk, stem + TXN_INDEX_SUFFIX + suffix)
         self.max_timestamp = -1
         self.offset_of_max_timestamp = -1
         self.first_timestamp: int | None = None  # what rolling by time counts from
@@ -68,6 +73,7 @@ class Segment:
         self.tail_position = 0
         self._disk = disk
         self._stem = stem
+        self._suffix = suffix
         self._file: File | None = None
         self._bytes_since_index_entry = 0
         self._gone = False
@@ -164,12 +170,23 @@ class Segment:
         self.offset_index.entries.abandon()
         self.time_index.entries.abandon()
         marked = []
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
-            path = self._stem + suffix
+        for suffix in SEGMENT_SUFFIXES:
+            path = self._stem + suffix + self._suffix
             if self._disk.exists(path):
                 self._disk.rename(path, path + DELETED_SUFFIX)
                 marked.append(path + DELETED_SUFFIX)
         return marked
+
+    def take_place(self) -> None:
+        """The files of a cleaned segment get their final names."""
+        old, self._suffix = self._suffix, ""
+        for suffix in SEGMENT_SUFFIXES:
+            if self._disk.exists(self._stem + suffix + old):
+                self._disk.rename(self._stem + suffix + old, self._stem + suffix)
+        self.path = self._stem + LOG_SUFFIX
+        self.offset_index.entries.path = self._stem + INDEX_SUFFIX
+        self.time_index.entries.path = self._stem + TIME_INDEX_SUFFIX
+        self.txn_index.path = self._stem + TXN_INDEX_SUFFIX
 
     # -- writing
 
@@ -261,7 +278,8 @@ class Segment:
 
     def without_indexes(self, config: LogConfig) -> Segment:
         """The same segment, about to be read anew."""
-        return Segment(self._disk, os.path.dirname(self.path), self.base_offset, config, self.created_ms)
+        folder = os.path.dirname(self.path)
+        return Segment(self._disk, folder, self.base_offset, config, self.created_ms, self._suffix)
 
     def take_indexes(self, fresh: Segment) -> None:
         fresh.may_wait(self.offset_index.entries.may_wait)

@@ -51,7 +51,8 @@ def _batch(log: PartitionLog, segment: Segment, timestamp: int, from_offset: int
 
 def record_at_or_after(batch: Buffer, timestamp: int, start_offset: int) -> FoundRecord | None:
     header = parse_header(batch)
-    if header.attributes & TIMESTAMP_TYPE_BIT:  # all records have the batch's time
+    is_whole = header.record_count == header.last_offset_delta + 1  # compaction may have left some of them, or none
+    if is_whole and header.attributes & TIMESTAMP_TYPE_BIT:  # all records have the batch's time
         return FoundRecord(max(header.base_offset, start_offset), header.max_timestamp, header.leader_epoch)
     for record in read_records(batch):
         if record.timestamp >= timestamp and record.offset >= start_offset:

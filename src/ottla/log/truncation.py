@@ -22,6 +22,7 @@ _log = logging.getLogger("ottla.log")
 def truncate_to(env: Env, log: PartitionLog, offset: int) -> list[str]:
     """Drops all records from an offset on, with the whole batch that it lies in; gives the paths to remove later."""
     if offset >= log.end_offset:
+        log.doubt_from(None)  # or no flush would ever be believed again
         log.forget_epochs_from(offset)  # of an epoch in which nothing was appended, and that the leader may not know
         return []
     if offset < log.segments[0].base_offset:

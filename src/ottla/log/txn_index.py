@@ -20,6 +20,11 @@ class AbortedTxn(NamedTuple):
     last_stable_offset: int
 
 
+def packed(txn: AbortedTxn) -> bytes:
+    """As it lies in the file."""
+    return _ENTRY.pack(_VERSION, *txn)
+
+
 class TxnIndex:
     """Few and small, so they are kept in memory. The file exists only where there is something to say."""
 
@@ -45,7 +50,7 @@ class TxnIndex:
         aborted = self.aborted
         file = self._disk.open(self.path, create=True)
         try:
-            file.write((_ENTRY.pack(_VERSION, *txn),), len(aborted) * _ENTRY.size)
+            file.write((packed(txn),), len(aborted) * _ENTRY.size)
         finally:
             file.close()
         aborted.append(txn)

@@ -19,13 +19,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from ottla.env.metrics import Times
 from ottla.env.ports import Env
 from ottla.env.slices import whole
 from ottla.env.tasks import Tasks
 from ottla.metadata.batches import metadata_batch
 from ottla.metadata.controller.controller import handle
 from ottla.metadata.controller.features import MIN_ISR, activation_records
-from ottla.metadata.controller.requests import Request
+from ottla.metadata.controller.requests import FenceBroker, Request
 from ottla.metadata.controller.result import MAX_RECORDS, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.controller.soft_state import SoftState
@@ -64,6 +65,8 @@ class LocalController:
         self.is_active = False
         self.on_active: list[Callable[[], None]] = []
         self.on_inactive: list[Callable[[], None]] = []
+        self.decided = self.sessions_over = 0
+        self.deciding = Times()
         self._env = env
         self._raft = raft
         self._feed = feed
@@ -99,10 +102,18 @@ class LocalController:
         finally:
             self.on_active.remove(active.set)
 
+    @property
+    def waiting(self) -> int:
+        """Replies whose records are not committed yet."""
+        return len(self._pending)
+
     async def submit(self, request: Request[R]) -> R:
         if not self.is_active or not self._raft.is_leader:
             raise KafkaError(ErrorCode.not_controller, "this node is not the active controller")
+        began = self._env.loop.time()
         result = self._decide(request)
+        self.decided += 1
+        self.deciding.note(self._env.loop.time() - began)
         if isinstance(result, Refused):
             raise KafkaError(result.error.code, result.error.message)
         if result.records:
@@ -194,6 +205,7 @@ class LocalController:
         if not self.is_active or not self._raft.is_leader:
             return
         for request in self._soft.due():
+            self.sessions_over += isinstance(request, FenceBroker)
             self._own.start(self._submit_own(request), "decided by the controller itself")
         self._set_alarm()
 

@@ -35,7 +35,7 @@ from ottla.replica.fetch_wire import (
 )
 from ottla.replica.following import FromLeader, StartsEarlier, cut_for, take
 from ottla.replica.partition import Partition
-from ottla.wire.client import Connection
+from ottla.wire.client import Connection, PromptAnswer
 from ottla.wire.varint import Malformed
 
 _log = logging.getLogger("ottla.replica")
@@ -106,7 +106,7 @@ class Fetching:
 
 class _Sent(NamedTuple):
     number: int
-    answer: asyncio.Future[memoryview]
+    answer: PromptAnswer
     deadline: float
 
 
@@ -236,7 +236,7 @@ class Fetcher:
             return
         body = request(self._node_id, self._broker_epoch(), settings.limits, self._session, news, forgotten)
         try:
-            answer = connection.send_now(API_KEY, VERSION, (body,))
+            answer = connection.send_now(API_KEY, VERSION, (body,), self._answered)
         except OttlaError as error:
             self._lost(error)
             return
@@ -246,7 +246,6 @@ class Fetcher:
         self._under_way.append(_Sent(self.requests - 1, answer, self._env.loop.time() + settings.timeout_s))
         if self._watchdog is None:
             self._watchdog = self._env.loop.call_later(settings.timeout_s, self._watch)
-        answer.add_done_callback(self._answered)
 
     def _watch(self) -> None:
         self._watchdog = None
@@ -260,24 +259,23 @@ class Fetcher:
 
     # -- taking
 
-    def _answered(self, answer: asyncio.Future[memoryview]) -> None:
-        error = None if answer.cancelled() else answer.exception()
+    def _answered(self, answer: PromptAnswer) -> None:
         if not self._under_way or self._under_way[0].answer is not answer:
             return  # of a connection that was given up
         number = self._under_way.popleft().number
-        if self._is_stopped or answer.cancelled():
+        if self._is_stopped:
             return
-        if error is not None:
-            self._lost(error)
+        if answer.error is not None or answer.body is None:
+            self._lost(answer.error)
             return
         try:
-            self._take(answer.result(), number)
+            self._take(answer.body, number)
         except Malformed as malformed:
             self._lost(malformed)
             return
         self._go_on()
 
-    def _lost(self, error: BaseException) -> None:
+    def _lost(self, error: BaseException | None) -> None:
         """The connection has ended or is of no use. Others elsewhere find out why; here it is tried again."""
         if self._is_stopped:
             return

@@ -96,6 +96,17 @@ class SimDisk:
         random = self.random if random is None else random
         return self._successor(self._platter.after_power_loss(random), random)
 
+    def replaced(self) -> SimDisk:
+        """The machine gets another disk, which is empty."""
+        return self._successor(Platter(), self.random)
+
+    def rot(self, path: str, position: int, bit: int) -> None:
+        """A bit of a file changes by itself, on the platter and so for every reader."""
+        node = self._existing(path)
+        assert isinstance(node, Inode)
+        node.rot(position, 1 << bit)
+        self._observe("disk rot", f"{path} bit {bit} of byte {position}")
+
     def _successor(self, platter: Platter, random: Random) -> SimDisk:
         self.alive = False
         return SimDisk(

@@ -157,11 +157,15 @@ class Host:
 
     def crash(self) -> None:
         """kill -9: the process is gone, its kernel closes its connections, the page cache stays."""
-        self._end("crash", vanish=False)
+        self._end("crash", self.disk.crash, vanish=False)
 
     def power_loss(self) -> None:
         """The machine is gone: no goodbye on the network, and the disk keeps what was synced."""
-        self._end("power loss", vanish=True)
+        self._end("power loss", self.disk.power_loss, vanish=True)
+
+    def replace_disk(self) -> None:
+        """As a power loss, and nothing at all is left."""
+        self._end("new disk", self.disk.replaced, vanish=True)
 
     def pause(self) -> None:
         """SIGSTOP: the process does nothing, its kernel goes on: connections stay, new ones are accepted."""
@@ -198,6 +202,7 @@ class Host:
                 self._loop,
                 self._random(f"{life}/executor"),
                 observe=lambda event, details: self._trace.note(self.name, event, details),
+                disk=self.disk,
             ),
             random=SeededRandom(self._random(f"{life}/random")),
         )
@@ -208,7 +213,7 @@ class Host:
         else:
             self.crash()
 
-    def _end(self, how: str, *, vanish: bool) -> None:
+    def _end(self, how: str, next_disk: Callable[[], SimDisk], *, vanish: bool) -> None:
         if self.incarnation is not None and self.incarnation.alive:
             self.incarnation.die()
             self._loop.buried.extend(self.incarnation.tasks)
@@ -217,7 +222,7 @@ class Host:
             listener(self.disk, vanish)
         self._network.detach(self.name, vanish=vanish)
         # A host that is down already may lose its power too: the page cache of the dead process goes with it.
-        self.disk = self.disk.power_loss() if vanish else self.disk.crash()
+        self.disk = next_disk()
         self._trace.note(self.name, how, f"life {self._lives}, leaves disk {self.disk.digest()}")
         for process in self.processes:
             process.crashed(how)

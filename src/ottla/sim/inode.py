@@ -59,6 +59,11 @@ class Inode:
         self.pending.append(change)
         self.modified_ms = now_ms
 
+    def rot(self, position: int, mask: int) -> None:
+        """Bits flip; only in what is durable already."""
+        for data in (self.content, self.durable):
+            data[position] ^= mask
+
     def sync(self) -> None:
         for change in self.pending:
             _apply(self.durable, change)

@@ -178,13 +178,19 @@ class SimLoop(asyncio.BaseEventLoop):
                 gc.enable()
 
     def close(self) -> None:
-        """Forgets everything. What is called afterwards, by coroutines being closed, is ignored."""
+        """Forgets everything. What coroutines start while they are being closed is closed with them."""
         if self.is_closed():
             return
+        buried: list[asyncio.Task[Any]] = []
+        asyncio._set_running_loop(self)  # as for any other step: they may ask for the loop
+        try:
+            while tasks := [task for task in asyncio.all_tasks(self) if not task.done() and task not in buried]:
+                for task in tasks:
+                    bury(task)
+                buried += tasks
+        finally:
+            asyncio._set_running_loop(None)
         super().close()
-        tasks = [task for task in asyncio.all_tasks(self) if not task.done()]
-        for task in tasks:
-            bury(task)
         self._queue.clear()
         self._timers.clear()
         self.buried.clear()

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import replace
 
 from ottla.broker.node import Node
 from ottla.env.ports import Env
-from ottla.metadata import bootstrap, meta_properties
-from ottla.metadata.controller.features import LATEST_METADATA_VERSION, bootstrap_records
 from ottla.model.config import broker_config, standalone
 from ottla.sim.disk import SimDisk
+from ottla.sim.formatting import format_folders
 from ottla.sim.history import Death, History, Opened
 from ottla.sim.log_files import PartitionId, StoredLog, partition_folders, read_folder
 from ottla.sim.running import RunningNode
@@ -68,19 +65,5 @@ class SimNode(RunningNode):
         return read_folder(files, folder, self._history.starts.get(key, 0), gaps=gaps)
 
     def _format(self, env: Env) -> None:
-        """As `ottla up` does before a first start, or after one that was cut off."""
-        folder, disk, now_ms = self.config.metadata_log_dir, env.disk, env.clock.now_ms()
-        meta = meta_properties.load(disk, folder)
-        if meta is None:
-            disk.make_dirs(folder)
-            bootstrap.store(disk, folder, bootstrap_records(), LATEST_METADATA_VERSION, now_ms)
-            cluster_id = meta_properties.uuid_text(meta_properties.random_uuid(env.random))
-            directory_id = meta_properties.random_uuid(env.random)
-            meta = meta_properties.MetaProperties(cluster_id, self.config.node_id, directory_id)
-            meta_properties.store(disk, folder, meta, now_ms)
-        for other in self.config.log_dirs:
-            with suppress(OSError):  # a disk that does not answer: the node starts without it
-                if other != folder and meta_properties.load(disk, other) is None:
-                    disk.make_dirs(other)
-                    theirs = replace(meta, directory_id=meta_properties.random_uuid(env.random))
-                    meta_properties.store(disk, other, theirs, now_ms)
+        """As `ottla up` does."""
+        format_folders(env, self.config)

@@ -235,6 +235,7 @@ def node_settings(random: Random) -> dict[str, str]:
         "log.flush.start.offset.checkpoint.interval.ms": str(random.choice((200, 1000, 5000))),
         "replica.high.watermark.checkpoint.interval.ms": str(random.choice((200, 1000, 5000))),
         "log.segment.delete.delay.ms": str(random.choice((0, 500, 60_000))),
+        "log.cleaner.enable": "false",  # the checkers want every record back; tests/log/cleaning has its own crashes
     }
 
 

@@ -63,6 +63,7 @@ class ProcessCluster:
         settings: dict[str, str],
         roles: Mapping[int, str] | None = None,
         network: Network | None = None,
+        of_each: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
         self.folder = folder
         self.ids = tuple(range(1, size + 1))
@@ -71,6 +72,7 @@ class ProcessCluster:
         self._settings = settings
         self._roles = dict.fromkeys(self.ids, _BOTH) | dict(roles or {})
         self._network = network or Loopback()
+        self._of_each = of_each or {}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._begun_at: dict[int, int] = {}
         self._format()
@@ -79,6 +81,13 @@ class ProcessCluster:
     def bootstrap(self) -> str:
         """All nodes, also those that are away: a client finds one that is there."""
         return ",".join(self.address(i) for i in self.ids if "broker" in self._roles[i])
+
+    @property
+    def controllers(self) -> str:
+        """The controllers' listeners of all."""
+        return ",".join(
+            f"{self._network.host(i)}:{self.controller_ports[i]}" for i in self.ids if "controller" in self._roles[i]
+        )
 
     def address(self, i: int) -> str:
         return f"{self._network.host(i)}:{self.ports[i]}"
@@ -145,7 +154,7 @@ class ProcessCluster:
                 process.kill()
                 process.wait()
                 raise NodeDied(f"node {i} did not stop within {within:.0f} s:\n{self.log(i)[-4000:]}") from None
-            if code:
+            if code and code != -signal.SIGTERM:  # by which one ends that has only begun to start
                 raise NodeDied(f"node {i} stopped with exit code {code}:\n{self.log(i)[-4000:]}")
 
     def restart(self, i: int) -> None:
@@ -185,6 +194,7 @@ class ProcessCluster:
                 "controller.quorum.voters": voters,
                 "log.dirs": str(data),
                 **self._settings,
+                **self._of_each.get(i, {}),
             }
             self.folder.mkdir(parents=True, exist_ok=True)
             self._config_file(i).write_text("".join(f"{name}={value}\n" for name, value in values.items()))
@@ -200,14 +210,18 @@ def running_processes(
     *,
     roles: Mapping[int, str] | None = None,
     network: Network | None = None,
+    of_each: Mapping[int, Mapping[str, str]] | None = None,
     **settings: str | int | bool,
 ) -> Iterator[ProcessCluster]:
-    """A cluster that serves; killed at the end, however the test went. Settings are broker configs with `_` for `.`."""
+    """A cluster that serves; killed at the end, however the test went.
+
+    Settings are broker configs with `_` for `.`; those that nodes differ in are `of_each`, by node and full name.
+    """
     given = {
         name.replace("_", "."): str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in settings.items()
     }
-    cluster = ProcessCluster(folder, size, given, roles, network)
+    cluster = ProcessCluster(folder, size, given, roles, network, of_each)
     try:
         cluster.start()
         yield cluster

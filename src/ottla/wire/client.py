@@ -8,6 +8,8 @@ bounded: `within` gives the seconds.
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from struct import Struct
@@ -16,8 +18,11 @@ from typing import Any, Final, NamedTuple, Self, cast
 
 from ottla import __version__
 from ottla.env.ports import Buffer, Env
+from ottla.env.tcp import socket_of
 from ottla.model.errors import ErrorCode, OttlaError
 from ottla.wire import codec
+
+_log = logging.getLogger("ottla.wire")
 
 CONNECT_TIMEOUT_S: Final = 10.0
 REQUEST_TIMEOUT_S: Final = 30.0
@@ -26,6 +31,7 @@ LARGEST_ANSWER: Final = 1 << 30
 _SIZE: Final = Struct(">i")
 _CORRELATION: Final = Struct(">i")
 _RECEIVE_BUFFER: Final = 64 * 1024
+_SMALL_REQUEST: Final = 16 * 1024  # up to here copying is cheaper than another buffer in the transport
 
 
 class ConnectionFailed(OttlaError):
@@ -41,11 +47,41 @@ class VersionRange(NamedTuple):
     newest: int
 
 
+class PromptAnswer:
+    """What a future is to who can wait for it; here a callback is called at once, not in the loop's next turn."""
+
+    __slots__ = ("_callback", "body", "error")
+
+    def __init__(self, callback: Callable[[PromptAnswer], None]) -> None:
+        self._callback: Callable[[PromptAnswer], None] | None = callback
+        self.body: memoryview | None = None
+        self.error: ConnectionFailed | None = None
+
+    def done(self) -> bool:
+        return self._callback is None
+
+    def set_result(self, body: memoryview) -> None:
+        self.body = body
+        self._tell()
+
+    def set_exception(self, error: ConnectionFailed) -> None:
+        self.error = error
+        self._tell()
+
+    def _tell(self) -> None:
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            try:
+                callback(self)
+            except Exception:
+                _log.exception("what an answer was for failed")
+
+
 class _Pending(NamedTuple):
     correlation_id: int
     key: int
     version: int
-    answer: asyncio.Future[memoryview]
+    answer: asyncio.Future[memoryview] | PromptAnswer
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -57,6 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self.versions: dict[int, VersionRange] = {}
         self.on_lost: Callable[[Connection, ConnectionFailed], None] | None = None
         self._transport: asyncio.Transport | None = None
+        self._socket: socket.socket | None = None  # the transport's
         self._lost: ConnectionFailed | None = None
         self._pending: deque[_Pending] = deque()
         self._next_correlation_id = 0
@@ -134,11 +171,12 @@ class Connection(asyncio.BufferedProtocol):
                 f"{self.peer} has not answered request {key} (version {version}) within {within:g} s"
             ) from None
 
-    def send_now(self, key: int, version: int, body: Sequence[Buffer]) -> asyncio.Future[memoryview]:
+    def send_now(
+        self, key: int, version: int, body: Sequence[Buffer], answered: Callable[[PromptAnswer], None]
+    ) -> PromptAnswer:
         """For who sees to it himself that little is under way, and that an answer comes in time."""
         correlation_id = self._write(key, version, body)
-        answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
-        answer.add_done_callback(_seen)
+        answer = PromptAnswer(answered)
         self._pending.append(_Pending(correlation_id, key, version, answer))
         return answer
 
@@ -188,19 +226,38 @@ class Connection(asyncio.BufferedProtocol):
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         header = codec.request_header(key, version, correlation_id, self.client_id)
         size = len(header) + sum(map(len, body))
-        self._transport.writelines((_SIZE.pack(size) + header, *body))
+        if size > _SMALL_REQUEST:
+            self._transport.writelines((_SIZE.pack(size) + header, *body))
+        else:
+            data = b"".join((_SIZE.pack(size), header, *body))
+            sent = self._send_past_transport(data)
+            if sent < len(data):
+                self._transport.write(data[sent:])
         return correlation_id
+
+    def _send_past_transport(self, data: bytes) -> int:
+        """If nothing waits in it: the transport would send only after all that is done in this turn of the loop."""
+        if self._socket is None or self._transport is None or self._transport.get_write_buffer_size():
+            return 0
+        try:
+            return self._socket.send(data)
+        except OSError:  # it is full, or broken: the transport knows what to do
+            return 0
 
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its base class
+        self._socket = socket_of(self._transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._lost is None:
             reason = f": {error}" if error else "; a broker does so with what it cannot read or does not support"
             self._lost = ConnectionFailed(f"connection to {self.peer} was closed{reason}")
         self._writable.set()
+        if self._socket is not None:
+            self._socket.detach()  # it is the transport's
+            self._socket = None
         while self._pending:
             answer = self._pending.popleft().answer
             if not answer.done():
@@ -276,12 +333,6 @@ class Connection(asyncio.BufferedProtocol):
             self._lost = ConnectionFailed(reason)
         if self._transport is not None:
             self._transport.abort()
-
-
-def _seen(answer: asyncio.Future[memoryview]) -> None:
-    """One that nobody waits for any more may fail in peace."""
-    if not answer.cancelled():
-        answer.exception()
 
 
 def _known_versions(key: int) -> VersionRange | None:

@@ -15,7 +15,7 @@ from collections import deque
 from struct import Struct
 from typing import Any, Final, cast
 
-from ottla.env.tcp import tune
+from ottla.env.tcp import socket_of, tune
 from ottla.wire.buffers import Lent
 from ottla.wire.codec import MalformedRequest
 from ottla.wire.connection_settings import ConnectionSettings as ConnectionSettings
@@ -89,8 +89,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=0)  # what the client does not take at once stays in its file
         if (sock := transport.get_extra_info("socket")) is not None:
             tune(sock, self.host)
-            if transport.get_extra_info("sslcontext") is None:
-                self._socket = socket.socket(sock.family, sock.type, sock.proto, sock.fileno())
+            self._socket = socket_of(transport)
         self._settings.connections[self] = None
         self._settings.opened[self.listener] = self._settings.opened.get(self.listener, 0) + 1
 

@@ -26,6 +26,7 @@ class Register(RuleBasedStateMachine):
         self.log: list[StoredRecord] = []
         self.history: list[Model] = [{}]
         self.committed = 0
+        self.ends = [0]
         self._load()
 
     def _load(self) -> None:
@@ -48,6 +49,7 @@ class Register(RuleBasedStateMachine):
                 self.offsets.replay(record, -1)
             self.log.append(record)
             self.history.append(state)
+        self.ends = [*(end for end in self.ends if end < len(self.log)), len(self.log)]
 
     @rule(group=GROUPS, rows=st.lists(st.tuples(PLACES, st.integers(0, 99)), min_size=1, max_size=3))
     def commit(self, group: str, rows: list[tuple[tuple[str, int], int]]) -> None:
@@ -68,15 +70,21 @@ class Register(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1))
     def advance(self, share: float) -> None:
-        self.committed += round(share * (len(self.log) - self.committed))
+        self.committed = self._end_of_a_batch(share)
         self.timeline.commit(self.committed)
 
     @rule(share=st.floats(0, 1))
     def fail(self, share: float) -> None:
         """An append fails, and all after it."""
-        begin = self.committed + round(share * (len(self.log) - self.committed))
+        begin = self._end_of_a_batch(share)
         self.timeline.undo(begin)
         del self.log[begin:], self.history[begin + 1 :]
+        self.ends = [end for end in self.ends if end <= begin]
+
+    def _end_of_a_batch(self, share: float) -> int:
+        """What is decided at once is in one batch, of which all is committed or nothing."""
+        ends = [end for end in self.ends if self.committed <= end <= len(self.log)]
+        return ends[round(share * (len(ends) - 1))]
 
     @rule()
     def crash(self) -> None:

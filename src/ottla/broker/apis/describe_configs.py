@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ottla.broker import loggers
+from ottla.broker.compaction_state import COMPACTION_STATE, compaction_state
 from ottla.broker.config_changes import demand_this_node
 from ottla.broker.context import Api, Context
 from ottla.env.slices import breathe
@@ -96,7 +97,10 @@ def _topic(context: Context, name: str, keys: Collection[str] | None) -> list[De
     image = context.node.image
     if image.topic(name) is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, "")
-    return describe_topic(context.node.config, image.topic_config(name), keys)
+    found = describe_topic(context.node.config, image.topic_config(name), keys)
+    if keys is not None and COMPACTION_STATE in keys:
+        found.append(compaction_state(context.node, name))
+    return found
 
 
 def _broker(context: Context, name: str, keys: Collection[str] | None) -> list[DescribedConfig]:

@@ -146,9 +146,9 @@ def write_answer(version: int, correlation_id: int, topics: Iterable[Answered]) 
 
 
 def write_all_fine(version: int, correlation_id: int, topics: Sequence[Topic]) -> bytes:
-    """The same for a request in which every partition was committed."""
+    """The same for a request in which every partition was committed; a topic without any is not told of."""
     row = _FLEXIBLE_FINE.pack if version >= FLEXIBLE else _FINE.pack
-    packed = [(topic.named, [row(partition) for partition, _, _ in topic.rows]) for topic in topics]
+    packed = [(topic.named, [row(partition) for partition, _, _ in topic.rows]) for topic in topics if topic.rows]
     return _frame(version, correlation_id, packed)
 
 

@@ -45,3 +45,10 @@ async def brokers(session: Session) -> Brokers:
     )
     session.brokers = {broker.id: broker.address for broker in found if not broker.fenced}
     return Brokers(answer.cluster_id, found)
+
+
+async def unregister(session: Session, node_id: int) -> None:
+    from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
+
+    answer = await session.call(UnregisterBrokerRequest(broker_id=cast(Any, node_id)))
+    raise_for(answer.error_code, answer.error_message, f"cannot forget broker {node_id}")

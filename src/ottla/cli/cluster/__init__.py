@@ -12,6 +12,7 @@ COMMANDS: Final = {
     "status": ("ottla.cli.cluster.status", "Say whether a cluster is well, and what is wrong with it."),
     "nodes": ("ottla.cli.cluster.nodes", "List the nodes: where they are, what they do, what they hold."),
     "quorum": ("ottla.cli.cluster.quorum", "Show who leads the metadata quorum, and how far its members are."),
+    "remove-broker": ("ottla.cli.cluster.remove_broker", "Forget a broker that is stopped for good."),
     "add-controller": ("ottla.cli.cluster.add_controller", "Make a controller that runs a voter of the quorum."),
     "remove-controller": ("ottla.cli.cluster.remove_controller", "Take a controller out of the quorum's voters."),
 }

@@ -21,6 +21,17 @@ def _lag(row: Mapping[str, Any]) -> str:
     return " ".join(f"{node}:{'?' if lag is None else lag}" for node, lag in lags.items() if lag != 0) or "0"
 
 
+def _dirty(row: Mapping[str, Any]) -> str:
+    """What share of a compacted partition is not clean, or why nobody sees to it."""
+    state = row["compaction"]
+    if state is None:
+        return "-"
+    total = state["dirty_bytes"] + state["clean_bytes"]
+    share = f"{100 * state['dirty_bytes'] // total if total else 0} %"
+    return share if state["state"] == "idle" else f"{share} {state['state']}"
+
+
+DIRTY: Final = Column("DIRTY", _dirty)
 ELIGIBLE: Final = Column("ELIGIBLE", "eligible")
 COLUMNS: Final = (
     Column("PARTITION", "partition"),
@@ -31,6 +42,7 @@ COLUMNS: Final = (
     Column("BEGINS", "begins"),
     Column("ENDS", "ends"),
     Column("LAG", _lag),
+    DIRTY,
     ELIGIBLE,
 )
 SELECTED: Final = (Column("TOPIC", "topic"), *(column for column in COLUMNS if column.heading != "EPOCH"))
@@ -60,7 +72,8 @@ def command(names: tuple[str, ...], output: str | None, cluster: Cluster, **give
     """Show partitions, leaders, replicas, offsets and configs of topics.
 
     With a filter, only the partitions that it selects, of all topics if none is named. LAG names the replicas that are
-    behind their leader, and by how many records; ELIGIBLE those that are not in sync but have all that was committed.
+    behind their leader, and by how many records; ELIGIBLE those that are not in sync but have all that was committed;
+    DIRTY what share of a compacted partition's leader is not compacted yet.
     """
     from ottla.cli.admin import session
 
@@ -109,6 +122,9 @@ def _columns(
 ) -> list[Column]:  # fmt: skip
     """A person is spared a column that says nothing."""
     for_person = output == "table" or is_terminal()
+    silent = []
     if for_person and not any(row["eligible"] for row in rows):
-        return [column for column in columns if column is not ELIGIBLE]
-    return list(columns)
+        silent.append(ELIGIBLE)
+    if for_person and not any(row["compaction"] for row in rows):
+        silent.append(DIRTY)
+    return [column for column in columns if column not in silent]

@@ -20,7 +20,7 @@ async def described(
     there: Session, names: Sequence[str] | None, wanted: Set[State] = frozenset()
 ) -> list[dict[str, Any]]:
     """The named topics, or all; with `wanted`, those partitions that are in one of the states, and their topics."""
-    from ottla.cli.admin import configs, offsets, replica_logs, topics
+    from ottla.cli.admin import compaction, configs, offsets, replica_logs, topics
 
     found = await topics.with_eligible(there, await topics.topics(there, names))
     settings = await configs.configs(there, [configs.of_topic(topic.name) for topic in found])
@@ -34,6 +34,8 @@ async def described(
     ends = await offsets.offsets_of(there, found, led, offsets.LATEST)
     replicated = [replica for replica in replica_logs.replicas_of(found, at_least=2) if replica.partition in ends]
     replica_ends = await replica_logs.ends(there, replicated)
+    compacted = [topic for topic in found if _is_compacted(entries[topic.name])]
+    cleanness = await compaction.states(there, compacted)
     return [
         {
             "topic": topic.name,
@@ -45,12 +47,16 @@ async def described(
                 entry.name: entry.value for entry in entries[topic.name] if entry.source == configs.DYNAMIC_TOPIC_CONFIG
             },
             "partitions": [
-                _partition(TopicPartition(topic.name, part.number), part, begins, ends, replica_ends)
+                _partition(TopicPartition(topic.name, part.number), part, begins, ends, replica_ends, cleanness)
                 for part in topic.partitions
             ],
         }
         for topic in found
     ]
+
+
+def _is_compacted(entries: Sequence[ConfigEntry]) -> bool:
+    return any(entry.name == "cleanup.policy" and "compact" in (entry.value or "") for entry in entries)
 
 
 async def _selected(
@@ -78,6 +84,7 @@ def _partition(
     begins: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     replica_ends: Mapping[Replica, int],
+    cleanness: Mapping[TopicPartition, Mapping[str, Any]],
 ) -> dict[str, Any]:
     return {
         "partition": part.number,
@@ -91,6 +98,7 @@ def _partition(
         "begins": begins.get(place),
         "ends": ends.get(place),
         "lag": _lag(place, part, replica_ends),
+        "compaction": cleanness.get(place),
     }
 
 

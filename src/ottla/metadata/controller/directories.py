@@ -55,7 +55,8 @@ def assign_replicas(
         record = change.record()
         if change.before.directories != partition.directories:
             record = record or PartitionChangeRecord(topic_id=assignment.topic_id, partition_id=assignment.partition)
-            record = replace(record, directories=change.before.directories)
+            if record.directories is None:  # else there are other replicas now, and they are among those that it names
+                record = replace(record, directories=change.before.directories)
         if record is not None:
             records.append(record)
     return ControllerResult(tuple(replies), tuple(records), is_whole=False)

@@ -200,7 +200,8 @@ def completed_reassignment(
     replicas_left = tuple(broker_id for broker_id in replicas if broker_id not in removing)
     if removing and not (isr_left and replicas_left):
         return None
-    if not set(adding) <= set(isr_left):
+    adding = set(adding).difference(removing)  # who was to be added by a move that this one has replaced goes again
+    if not adding <= set(isr_left):
         return None
     # With fewer replicas than before all of them must be in sync, or the ISR would become smaller than it has to be.
     if len(adding) < len(removing) and not set(replicas_left) <= set(isr_left):

@@ -144,6 +144,11 @@ class BrokerConfig:
         assert isinstance(value, int)
         return value
 
+    def get_float(self, name: str) -> float:
+        value = self.values[name]
+        assert isinstance(value, int | float)
+        return float(value)
+
     def is_cordoned(self, folder: str) -> bool:
         """Whether one of the log dirs gets no new partitions (KIP-1066)."""
         cordoned = cast("tuple[str, ...]", self.values["cordoned.log.dirs"])

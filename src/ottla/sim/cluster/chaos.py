@@ -67,7 +67,7 @@ class Chaos:
         await asyncio.gather(*self._under_way, return_exceptions=True)
         self._world.trace.note("", "healed", "nothing is broken any more")
         self._network.heal()
-        self._disks.heal()
+        await self._disks.heal()
         self._nodes.heal()
 
 

@@ -141,6 +141,10 @@ class ClusterClient:
             if leader.epoch >= self.leaders.get(key, Leader()).epoch:  # a broker that is behind tells old things
                 self.leaders[key] = leader
 
+    def learn(self, broker: int, address: Address) -> None:
+        """Where a broker is, as another answer than that to Metadata says."""
+        self._brokers[broker] = address
+
     def by_leader(self, partitions: Sequence[PartitionId]) -> dict[int, list[PartitionId]]:
         grouped: dict[int, list[PartitionId]] = {}
         for key in partitions:

@@ -9,6 +9,7 @@ from ottla.broker.node import Node
 from ottla.replica.partition import Partition
 from ottla.sim.cluster.member import Member
 from ottla.sim.cluster.oracle import Oracle, PartitionStory
+from ottla.sim.journal import Place
 from ottla.sim.log_files import LogCursor, PartitionId
 
 _EVERY_S = 0.2
@@ -36,7 +37,7 @@ class Inspector:
             self._oracle.leads_quorum(node.raft.epoch, member.id)
         if not member.is_broker:
             return
-        for key, story in self._oracle.partitions.items():
+        for key, story in list(self._oracle.partitions.items()):
             partition = node.replicas.by_id.get(key)
             if partition is not None:
                 self._look_at_partition(member, partition, story)
@@ -77,5 +78,6 @@ class Inspector:
                 if replica is not None and replica.log.end_offset < leader.high_watermark:
                     self._oracle.complain(
                         f"node {member.id} is in the ISR of {story.name} with {replica.log.end_offset} of "
-                        f"{leader.high_watermark} committed"
+                        f"{leader.high_watermark} committed",
+                        Place(story.id, replica.log.end_offset),
                     )

@@ -7,20 +7,19 @@ from collections.abc import Mapping
 
 from ottla.broker.node import Node
 from ottla.env.ports import Env
-from ottla.metadata import bootstrap, meta_properties
-from ottla.metadata.controller.features import LATEST_METADATA_VERSION, bootstrap_records
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.model.config import broker_config
 from ottla.sim.cluster.oracle import Oracle
 from ottla.sim.disk import SimDisk
+from ottla.sim.formatting import format_folders
 from ottla.sim.log_files import PartitionId, StoredLog, partition_folders, read_folder
 from ottla.sim.running import RunningNode
 from ottla.sim.world import World
 
 PORT = 9092
 CONTROLLER_PORT = 9093
-LOG_DIR = "/data"
+LOG_DIR, MORE, META = "/data", "/more", "/meta"
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 
 
@@ -43,12 +42,7 @@ class Member(RunningNode):
 
     def _format(self, env: Env) -> None:
         self.is_starting = True
-        disk, folder, now_ms = env.disk, self.config.metadata_log_dir, env.clock.now_ms()
-        if meta_properties.load(disk, folder) is None:
-            disk.make_dirs(folder)
-            bootstrap.store(disk, folder, bootstrap_records(), LATEST_METADATA_VERSION, now_ms)
-            meta = meta_properties.MetaProperties(CLUSTER_ID, self.id, meta_properties.random_uuid(env.random))
-            meta_properties.store(disk, folder, meta, now_ms)
+        format_folders(env, self.config, CLUSTER_ID)
 
     def _opened(self, node: Node) -> None:
         if self.is_starting:
@@ -78,6 +72,11 @@ class Member(RunningNode):
             left = self._ends_of_logs(disk)
             cut = {key: left.get(key, 0) for key, end in self._ends.items() if left.get(key, 0) < end}
             self._oracle.lost_power(self.id, cut)
+
+    def replace_disk(self) -> None:
+        """The machine is switched off and gets a new, empty disk."""
+        self.host.replace_disk()
+        self._oracle.replaces_disk(self.id)
 
     # -- its files
 

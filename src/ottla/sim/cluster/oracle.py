@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.sim.journal import Journal, Place, short
-from ottla.sim.log_files import PartitionId
+from ottla.sim.log_files import PartitionId, StoredLog
 
 NOBODY = -1
 
@@ -38,8 +38,7 @@ class Fact:
 class PartitionStory:
     id: PartitionId
     name: str
-    knows_contents: bool = True
-    """All that is in it was sent by clients who told of it: no markers, no records of the brokers."""
+    is_internal: bool = False
     facts: dict[int, Fact] = field(default_factory=dict)
     end: int = 0
     """One beyond the last that is committed."""
@@ -54,6 +53,10 @@ class PartitionStory:
     """Acknowledged with acks=1: kept as long as the leader stays the same."""
     ends: dict[int, int] = field(default_factory=dict)
     """By replica: where a loss of power has cut its log, until it is in sync again."""
+    rotten: dict[int, int] = field(default_factory=dict)
+    """By replica: the first offset that it can no longer read, as bits have flipped."""
+    needs_help: bool = False
+    """If nobody leads: who was trusted has a new disk, and only a person can decide to go on with what is left."""
     excuses: list[tuple[float, int]] = field(default_factory=list)
     """When, and from which offset on, all who were in sync had lost their logs."""
     excused_by: tuple[tuple[int, ...], int] = ((), 0)
@@ -78,6 +81,8 @@ class Oracle(Journal):
         self.partitions: dict[PartitionId, PartitionStory] = {}
         self.image: MetadataImage | None = None
         """The newest that any node has published."""
+        self.log_of: Callable[[int, PartitionId], StoredLog | None] = lambda node, partition: None
+        """What a node has on its disk."""
         self._published: dict[int, tuple[str, object]] = {}
         self._raft_leaders: dict[int, int] = {}
         self.acknowledged = 0
@@ -87,13 +92,16 @@ class Oracle(Journal):
         super().complain(text, about)
         self._note("violation", text)
 
-    def watch(self, partition: PartitionId, name: str, *, knows_contents: bool = True) -> None:
-        story = self.partitions.setdefault(
-            partition, PartitionStory(partition, name, knows_contents=knows_contents)
-        )  # fmt: skip
+    def watch(self, partition: PartitionId, name: str, *, is_internal: bool = False) -> None:
+        """From now on. To an internal one coordinators write, so that nobody knows what was sent to it."""
+        story = self.partitions.setdefault(partition, PartitionStory(partition, name, is_internal))
         known = self.image.partition(*partition) if self.image is not None else None
         if known is not None:
             self._changed(story, known)
+
+    def forget(self, partition: PartitionId) -> None:
+        """Its topic is to be deleted: nothing is promised any more."""
+        self.partitions.pop(partition, None)
 
     def name(self, partition: PartitionId) -> str:
         story = self.partitions.get(partition)
@@ -105,7 +113,9 @@ class Oracle(Journal):
         self, partition: PartitionId, offset: int, values: Iterable[bytes], who: str, since: float | None = None
     ) -> None:
         """Somebody knows that these are committed, by an answer to what was asked at `since`."""
-        story = self.partitions[partition]
+        story = self.partitions.get(partition)
+        if story is None:
+            return
         now = self.now()
         for number, value in enumerate(values, offset):
             fact = story.facts.get(number)
@@ -137,8 +147,7 @@ class Oracle(Journal):
         self.counts["records acknowledged"] += len(values)
         if acks == -1:
             self.commits(partition, offset, values, who, since)
-        else:
-            story = self.partitions[partition]
+        elif (story := self.partitions.get(partition)) is not None:
             for number, value in enumerate(values, offset):
                 story.appended[number] = value, leader_epoch
         self.moment()
@@ -152,6 +161,28 @@ class Oracle(Journal):
                 self.counts["logs cut by a loss of power"] += 1
                 self._note("lost", f"{story.name} ends at {end} of {story.end} committed at node {node}")
                 self._excuse(story)
+
+    def rots(self, node: int, partition: PartitionId, offset: int) -> None:
+        """What a node has from an offset on is worth nothing, until `mended`: it cannot be read."""
+        story = self.partitions[partition]
+        story.rotten[node] = min(offset, story.rotten.get(node, offset))
+        self._note("rot", f"{story.name} at {offset} at node {node}")
+        self.counts["segments that rot"] += 1
+        self.lost_power(node, {partition: offset})
+
+    def replaces_disk(self, node: int) -> None:
+        """A node has an empty disk now, and will not lead what only it had: somebody must say who shall."""
+        for story in self.partitions.values():
+            if node in story.trusted:
+                story.needs_help = True
+
+    def mended(self, node: int, partition: PartitionId) -> None:
+        """Somebody has taken the rotten files away: the node has nothing of the partition now."""
+        del self.partitions[partition].rotten[node]
+        self.lost_power(node, {partition: 0})
+
+    def is_rotten(self, partition: PartitionId) -> bool:
+        return bool(self.partitions[partition].rotten)
 
     def _excuse(self, story: PartitionStory) -> None:
         if not story.trusted or not all(replica in story.ends for replica in story.trusted):
@@ -200,11 +231,13 @@ class Oracle(Journal):
             self.counts["ISR shrinks"] += 1
         elif set(now.isr) > set(story.isr) and story.isr:
             self.counts["ISR expansions"] += 1
-        if now.leader != story.leader and now.leader not in (*story.isr, *story.elr) and now.leader in story.ends:
-            self._excuse_from(story, story.ends[now.leader])  # the last known leader, as nobody is eligible
+        if now.leader not in (story.leader, NOBODY, *story.isr, *story.elr) and story.leader_epoch >= 0:
+            self._elected_uncleanly(story, now.leader)
         for replica in now.isr:
             if replica not in story.isr:
                 story.ends.pop(replica, None)
+                if replica in story.rotten:
+                    story.ends[replica] = story.rotten[replica]
         before = (story.leader, story.leader_epoch, story.isr, story.elr)
         if before != (now.leader, now.leader_epoch, now.isr, now.elr):
             self._note(
@@ -216,6 +249,17 @@ class Oracle(Journal):
         story.isr, story.elr, story.replicas = now.isr, now.elr, now.replicas
         story.trusted = tuple(dict.fromkeys((*now.isr, *now.elr))) or story.trusted
         self._excuse(story)
+
+    def _elected_uncleanly(self, story: PartitionStory, leader: int) -> None:
+        """Nobody is eligible: the last known leader leads, or whoever is there. What it has not is gone."""
+        self.counts["unclean elections"] += 1
+        log = self.log_of(leader, story.id)
+        end = 0 if log is None else log.end
+        for offset, fact in story.facts.items():
+            found = log.records.get(offset) if log is not None else None
+            if offset < end and found is not None and found.value != fact.value:
+                end = offset
+        self._excuse_from(story, end)
 
     def _one_leader(self, story: PartitionStory, epoch: int, leader: int, who: str) -> None:
         known = story.leaders.setdefault(epoch, leader)

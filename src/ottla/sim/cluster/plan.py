@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from ottla.sim.cluster.member import CONTROLLER_PORT, LOG_DIR, PORT, host_name
+from ottla.sim.cluster.member import CONTROLLER_PORT, LOG_DIR, META, MORE, PORT, host_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,15 @@ class Plan:
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.quorum.voters": voters,
-            "log.dirs": LOG_DIR,
             **self.settings,
         }
+
+
+_DISKS: Final[tuple[dict[str, str], ...]] = (
+    {"log.dirs": LOG_DIR},
+    {"log.dirs": LOG_DIR},
+    {"log.dirs": f"{LOG_DIR},{MORE}", "metadata.log.dir": META},
+)
 
 
 def _settings(random: Random) -> dict[str, str]:
@@ -77,11 +83,17 @@ def _settings(random: Random) -> dict[str, str]:
     session_ms = random.choice((1_500, 3_000, 9_000))
     election_ms = random.choice((300, 1_000))
     return {
+        **random.choice(_DISKS),
         "auto.create.topics.enable": "false",
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": "3",
         "transaction.state.log.num.partitions": "2",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+        "group.initial.rebalance.delay.ms": str(random.choice((0, 500))),
+        "group.consumer.min.heartbeat.interval.ms": "500",
+        "group.consumer.heartbeat.interval.ms": "1000",
+        "group.consumer.min.session.timeout.ms": "6000",
+        "group.consumer.session.timeout.ms": "6000",
         "broker.session.timeout.ms": str(session_ms),
         "broker.heartbeat.interval.ms": str(session_ms // random.choice((3, 5))),
         "controller.quorum.election.timeout.ms": str(election_ms),

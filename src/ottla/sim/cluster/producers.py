@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
@@ -11,19 +10,20 @@ from typing import Final
 from ottla.model.errors import ErrorCode
 from ottla.sim.cluster.client import LOOK_AGAIN, ClusterClient, Leader
 from ottla.sim.cluster.oracle import NOBODY
-from ottla.sim.journal import Identity
 from ottla.sim.log_files import PartitionId
 from ottla.sim.workload.batches import Batch, Values
 from ottla.sim.workload.client import INIT_PRODUCER_ID, PRODUCE, KnownTopic, NoAnswer
-from ottla.sim.workload.producers import produce_request
+from ottla.sim.workload.idempotent import IdempotentSender
+from ottla.sim.workload.producers import BY_ID, produce_request
 from ottla.wire import codec
 from ottla.wire.build import build, request_type
 
 VERSION: Final = 12
-_FORGOTTEN: Final = (ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id)
 
 
-async def send(client: ClusterClient, leader: int, acks: int, batches: Sequence[Batch]) -> list[ErrorCode | None]:
+async def send(
+    client: ClusterClient, leader: int, acks: int, batches: Sequence[Batch], *, version: int = VERSION
+) -> list[ErrorCode | None]:
     """One request, and what comes of it: for each batch an error code, None where there was no answer."""
     oracle, since = client.oracle, client.oracle.now()
     epochs = [client.leaders.get(batch.partition, Leader()).epoch for batch in batches]
@@ -31,14 +31,18 @@ async def send(client: ClusterClient, leader: int, acks: int, batches: Sequence[
         oracle.sends(batch.partition, batch.values, batch.identity)
         batch.attempts += 1
     try:
-        answer = await client.ask(leader, PRODUCE, VERSION, produce_request(VERSION, acks, batches))
+        answer = await client.ask(leader, PRODUCE, version, produce_request(version, acks, batches))
     except NoAnswer:
         oracle.counts["produce requests without an answer"] += 1
         return [None] * len(batches)
-    rows = {(topic.name, row.index): row for topic in answer.responses for row in topic.partition_responses}
+    rows = {
+        (topic.topic_id if version >= BY_ID else topic.name, row.index): row
+        for topic in answer.responses
+        for row in topic.partition_responses
+    }
     codes: list[ErrorCode | None] = []
     for batch, epoch in zip(batches, epochs, strict=True):
-        row = rows[batch.topic, batch.partition.partition]
+        row = rows[batch.partition.topic_id if version >= BY_ID else batch.topic, batch.partition.partition]
         codes.append(row.error_code)
         if row.error_code is ErrorCode.none:
             oracle.acknowledges(batch.partition, row.base_offset, batch.values, client.name, acks, since, epoch)
@@ -95,86 +99,36 @@ class PlainProducer:
             await self._client.refresh()
 
 
-class IdempotentProducer:
-    """Keeps up to `depth` batches under way in one partition, and sends them again, in order, as long as it takes."""
+class IdempotentProducer(IdempotentSender):
+    """With acks=all: no cluster forgets it unless all in sync have lost what it sent."""
 
     def __init__(self, client: ClusterClient, topic: KnownTopic, partition: int, *, depth: int, busy: float) -> None:
+        super().__init__(client, client.oracle, topic, partition, version=VERSION, depth=depth, busy=busy)
         self._client = client
-        self._topic = topic
-        self._partition = PartitionId(topic.id, partition)
-        self._depth = depth
-        self._busy = busy
-        self._values = Values(client.name, client.random, VERSION)
-        self._window: deque[Batch] = deque()
-        self._producer_id = -1
         self._id_since = 0.0
-        self._sequence = 0
 
-    async def run(self) -> None:
-        client = self._client
-        while self._window or not client.stopping:
-            if self._producer_id < 0 and not await self._take_id():
-                await client.pause(0.05, 0.3)
-                continue
-            self._fill()
-            leader = client.leaders.get(self._partition, Leader()).id
-            if leader == NOBODY:
-                results: list[ErrorCode | None] = [ErrorCode.leader_not_available] * len(self._window)
-            else:
-                sending = (send(client, leader, -1, (batch,)) for batch in self._window)
-                results = [codes[0] for codes in await asyncio.gather(*sending)]
-            if not self._settle(results):
-                if any(code is None or code in LOOK_AGAIN for code in results):
-                    await client.refresh()
-                await client.pause(0.02, 0.2)
-            await client.pause(0.0, self._busy)
-
-    async def _take_id(self) -> bool:
+    async def _new_id(self) -> int | None:
         request = {"transactional_id": None, "transaction_timeout": timedelta(seconds=60)}
-        since = self._client.oracle.now()
+        self._id_since = self._client.oracle.now()
         try:
             answer = await self._client.ask_any(INIT_PRODUCER_ID, 4, request)
         except NoAnswer:
-            return False
+            return None
         if answer.error_code is not ErrorCode.none:
             self._client.oracle.counts[f"producer id: {answer.error_code.name}"] += 1
-            return False
-        self._client.oracle.gives_producer_id(answer.producer_id, self._client.name)
-        self._producer_id, self._id_since, self._sequence = answer.producer_id, since, 0
-        for batch in self._window:
-            batch.identity = self._next_identity(len(batch.values))
-        return True
+            return None
+        return int(answer.producer_id)
 
-    def _next_identity(self, count: int) -> Identity:
-        identity = (self._producer_id, 0, self._sequence)
-        self._sequence += count
-        return identity
+    async def _send(self, batches: Sequence[Batch]) -> list[ErrorCode | None]:
+        leader = self._client.leaders.get(self._partition, Leader()).id
+        if leader == NOBODY:
+            return [ErrorCode.leader_not_available] * len(batches)
+        sending = (send(self._client, leader, -1, (batch,)) for batch in batches)
+        return [codes[0] for codes in await asyncio.gather(*sending)]
 
-    def _fill(self) -> None:
-        while len(self._window) < self._depth and not self._client.stopping:
-            batch = self._values.batch(self._topic.name, self._partition, self._client.env.clock.now_ms())
-            batch.identity = self._next_identity(len(batch.values))
-            self._window.append(batch)
+    async def _after_errors(self, codes: Sequence[ErrorCode | None]) -> None:
+        if any(code is None or code in LOOK_AGAIN for code in codes):
+            await self._client.refresh()
 
-    def _settle(self, results: list[ErrorCode | None]) -> bool:
-        """Drops what is acknowledged. False if something is left to send again."""
-        left = [(batch, code) for batch, code in zip(self._window, results, strict=True) if code is not ErrorCode.none]
-        self._window = deque(batch for batch, _ in left)
-        if not left:
-            return True
-        batch, code = left[0]
-        if code in _FORGOTTEN:
-            self._check_forgotten(batch, code)
-            self._producer_id = -1
-        return False
-
-    def _check_forgotten(self, batch: Batch, code: ErrorCode | None) -> None:
-        """With one batch under way, no cluster forgets it unless all in sync lost it.
-
-        (Snapshots keep the last batch of a producer only, as Kafka's do: of several under way those before it are
-        no longer recognised after a restart.)
-        """
-        oracle = self._client.oracle
-        oracle.counts["producers forgotten"] += 1
-        if self._depth == 1 and not oracle.is_excused(self._partition, self._id_since):
-            oracle.complain(f"{self._client.name} was told {code and code.name} for {batch.identity} without a cause")
+    def _may_be_forgotten(self) -> bool:
+        return self._client.oracle.is_excused(self._partition, self._id_since)

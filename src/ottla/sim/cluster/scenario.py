@@ -14,6 +14,7 @@ from ottla.sim.cluster import workloads
 from ottla.sim.cluster.cast import Cast
 from ottla.sim.cluster.chaos import Chaos
 from ottla.sim.cluster.consumer import Consumer
+from ottla.sim.cluster.elections import elect
 from ottla.sim.cluster.inspector import Inspector
 from ottla.sim.cluster.logs import replica_logs
 from ottla.sim.cluster.member import Member
@@ -69,6 +70,8 @@ class _Scenario:
         self._oracle = oracle
         self._variation = variation
         self.members = [Member(world, oracle, plan.node_settings(node)) for node in plan.shape.nodes]
+        by_id = {member.id: member for member in self.members}
+        oracle.log_of = lambda node, key: by_id[node].stored_logs().get(key)
         self._inspector = Inspector(self.members, oracle)
         self._cast = Cast(world, oracle, plan, self.members)
         names = workloads.drawn_by(seed) if variation.workloads is None else variation.workloads
@@ -85,9 +88,11 @@ class _Scenario:
         chaos = Chaos(self._world, self.members, names, self._oracle, self._variation)
         await chaos.rage()
         await chaos.heal()
+        operating = loop.create_task(self._operate(), name="operator")
         await self._within(ENOUGH_WITHIN_S, self._has_enough(), "not enough was acknowledged")
         await self._within(HEALED_WITHIN_S, self._heals(), "no progress")
         await self._within(HEALED_WITHIN_S, self._audit(), "not everything could be read")
+        operating.cancel()
         watching.cancel()
         self._inspector.look()
         self._judge()
@@ -136,7 +141,18 @@ class _Scenario:
         while not self._is_whole():
             await asyncio.sleep(0.1)
 
+    async def _operate(self) -> None:
+        """As a person would, after disks were lost for good: whoever is left shall lead."""
+        while True:
+            await asyncio.sleep(3.0)
+            stuck = [key for key, story in self._oracle.partitions.items() if story.leader == NOBODY]
+            for key in stuck:
+                if self._oracle.partitions[key].needs_help:
+                    await elect(self._cast.keeper, self._oracle.partitions[key], unclean=True)
+
     def _is_whole(self) -> bool:
+        if any(member.node is None for member in self.members):
+            return False
         return all(
             story.leader != NOBODY and set(story.isr) == set(story.replicas)
             for story in self._oracle.partitions.values()

@@ -12,7 +12,8 @@ from ottla.sim.trace import Trace, TraceEvent
 _TOLD: Final = frozenset(
     {
         "fault", "healed", "start", "crash", "power loss", "pause", "resume", "net partition", "net reconnect",
-        "net delay", "partition", "lost", "excused", "truncations", "violation", "workload",
+        "net delay", "new disk", "disk rot", "rot", "partition", "lost", "excused", "truncations", "violation",
+        "workload",
     }
 )  # fmt: skip
 _BEFORE_THE_END: Final = 120
@@ -50,7 +51,7 @@ def _words(host: str, event: str, details: str) -> str:
             return f"FAULT {details}"
         case "violation":
             return f"VIOLATION {details}"
-        case "start" | "crash" | "power loss" | "pause" | "resume":
+        case "start" | "crash" | "power loss" | "new disk" | "pause" | "resume":
             return f"{host}: {event}, {details.partition(',')[0]}"
         case "net partition":
             return f"not heard any more: {details}"

@@ -24,7 +24,7 @@ def _check(oracle: Oracle, story: PartitionStory, logs: dict[int, StoredLog]) ->
     if leading is None:
         yield f"{story.name} has no log at its leader {story.leader}"
         return
-    if story.knows_contents:
+    if not story.is_internal:
         yield from check_contents(oracle.sent.get(story.id, {}), leading, f"{story.name} at node {story.leader}")
     for replica in story.replicas:
         log = logs.get(replica)

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from ottla.model.errors import ErrorCode
-from ottla.sim.journal import Identity
 from ottla.sim.log_files import PartitionId
 from ottla.sim.workload.batches import Batch, Values
 from ottla.sim.workload.client import INIT_PRODUCER_ID, PRODUCE, Client, KnownTopic, NoAnswer, SimConnection
+from ottla.sim.workload.idempotent import IdempotentSender
 from ottla.wire import codec
 from ottla.wire.build import build, request_type
 from ottla.wire.client import ConnectionFailed
 
-_BY_ID: Final = 13
+BY_ID: Final = 13
 _TIMEOUT: Final = timedelta(seconds=2)
-_FORGOTTEN: Final = (
-    ErrorCode.out_of_order_sequence_number,
-    ErrorCode.unknown_producer_id,
-    ErrorCode.invalid_producer_epoch,
-)
 _NO_LONGER_THERE: Final = (ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition)
 
 
@@ -102,12 +96,12 @@ async def send(
         return [None] * len(batches)
     codes: list[ErrorCode | None] = []
     rows = {
-        (topic.topic_id if version >= _BY_ID else topic.name, row.index): row
+        (topic.topic_id if version >= BY_ID else topic.name, row.index): row
         for topic in answer.responses
         for row in topic.partition_responses
     }
     for batch in batches:
-        place = batch.partition.topic_id if version >= _BY_ID else batch.topic
+        place = batch.partition.topic_id if version >= BY_ID else batch.topic
         row = rows[place, batch.partition.partition]
         codes.append(row.error_code)
         if row.error_code is ErrorCode.none:
@@ -119,89 +113,36 @@ async def send(
     return codes
 
 
-class IdempotentProducer:
-    """Keeps up to `depth` batches under way in one partition, and sends them again, in order, as long as it takes."""
+class IdempotentProducer(IdempotentSender):
+    """Only a power loss may make the node forget it."""
 
     def __init__(
         self, client: Client, topic: KnownTopic, partition: int, *, version: int, depth: int, acks: int, busy: float
     ) -> None:
+        super().__init__(client, client.history, topic, partition, version=version, depth=depth, busy=busy)
         self._client = client
-        self._topic = topic
-        self._partition = PartitionId(topic.id, partition)
         self._version = version
-        self._depth = depth
         self._acks = acks
-        self._busy = busy
-        self._values = Values(client.name, client.random, version)
-        self._window: deque[Batch] = deque()
-        self._producer_id = -1
         self._id_of_life = 0
-        self._sequence = 0
-        self.is_over = False
-        """The topic is gone."""
 
-    async def run(self) -> None:
-        client = self._client
-        while not self.is_over and (self._window or not client.stopping):
-            connection = await client.connection()
-            if self._producer_id < 0 and not await self._take_id():
-                await client.pause(0.05, 0.3)
-                continue
-            self._fill()
-            sending = (send(client, self._version, self._acks, (batch,), connection) for batch in self._window)
-            results = [codes[0] for codes in await asyncio.gather(*sending)]
-            if not self._settle(results):
-                await client.pause(0.05, 0.3)
-            await client.pause(0.0, self._busy)
-
-    async def _take_id(self) -> bool:
+    async def _new_id(self) -> int | None:
         request = {"transactional_id": None, "transaction_timeout": timedelta(seconds=60)}
         try:
             answer, life = await self._client.ask(INIT_PRODUCER_ID, 4, request)
         except NoAnswer:
-            return False
+            return None
         if answer.error_code is not ErrorCode.none:
-            return False
-        self._client.history.gives_producer_id(answer.producer_id, self._client.name)
-        self._producer_id = answer.producer_id
+            return None
         self._id_of_life = life
-        self._sequence = 0
-        for batch in self._window:
-            batch.identity = self._next_identity(len(batch.values))
-        return True
+        return int(answer.producer_id)
 
-    def _next_identity(self, count: int) -> Identity:
-        identity = (self._producer_id, 0, self._sequence)
-        self._sequence += count
-        return identity
+    async def _send(self, batches: Sequence[Batch]) -> list[ErrorCode | None]:
+        connection = await self._client.connection()
+        sending = (send(self._client, self._version, self._acks, (batch,), connection) for batch in batches)
+        return [codes[0] for codes in await asyncio.gather(*sending)]
 
-    def _fill(self) -> None:
-        while len(self._window) < self._depth and not self._client.stopping:
-            batch = self._values.batch(self._topic.name, self._partition, self._client.env.clock.now_ms())
-            batch.identity = self._next_identity(len(batch.values))
-            self._window.append(batch)
+    async def _after_errors(self, codes: Sequence[ErrorCode | None]) -> None:
+        self.is_over = next(code for code in codes if code is not ErrorCode.none) in _NO_LONGER_THERE
 
-    def _settle(self, results: list[ErrorCode | None]) -> bool:
-        """Drops what is acknowledged. False if something is left to send again."""
-        left = [(batch, code) for batch, code in zip(self._window, results, strict=True) if code is not ErrorCode.none]
-        self._window = deque(batch for batch, _ in left)
-        if not left:
-            return True
-        batch, code = left[0]
-        if code in _NO_LONGER_THERE:
-            self.is_over = True
-        elif code in _FORGOTTEN:
-            self._check_forgotten(batch, code)
-            self._producer_id = -1
-        return False
-
-    def _check_forgotten(self, batch: Batch, code: ErrorCode | None) -> None:
-        """Only a power loss may make the node forget; with one batch under way not even a restart hides the last one.
-
-        (Snapshots keep the last batch of a producer only, as Kafka's do: of several under way those before it are
-        no longer recognised after a restart.)
-        """
-        history = self._client.history
-        history.counts["producers forgotten"] += 1
-        if self._depth == 1 and not history.lost_power_since(self._id_of_life):
-            history.complain(f"{self._client.name} was told {code and code.name} for {batch.identity} without a cause")
+    def _may_be_forgotten(self) -> bool:
+        return self._client.history.lost_power_since(self._id_of_life)

@@ -13,12 +13,12 @@ from tests.coordinator.group.classic.given import GROUP, Asked, Coordinator
 
 from ottla.coordinator.group.classic.requests import Leaving
 from ottla.coordinator.group.events import Topic
-from ottla.coordinator.group.history.chronicle import Topics
 from ottla.coordinator.group.history.coding import decode
 from ottla.coordinator.group.history.entries import End, Entry, Roll
 from ottla.coordinator.group.history.finding import Finding, Kind
 from ottla.coordinator.group.history.findings import findings
 from ottla.coordinator.group.history.historian import Historian
+from ottla.coordinator.group.history.rebalances import Topics
 from ottla.model.errors import ErrorCode
 
 SESSION_MS = 10_000

@@ -7,7 +7,6 @@ from tests.coordinator.group.consumer.given import Coordinator as Consumers
 from tests.coordinator.group.history.given import World
 
 from ottla.coordinator.group.events import Cause, GroupDeleted, MemberJoined, MemberLeft, RebalanceStarted
-from ottla.coordinator.group.history.chronicle import Topics
 from ottla.coordinator.group.history.coding import decode
 from ottla.coordinator.group.history.entries import (
     KEPT_CHANGES,
@@ -19,6 +18,7 @@ from ottla.coordinator.group.history.entries import (
     What,
 )
 from ottla.coordinator.group.history.historian import Historian, Readiness
+from ottla.coordinator.group.history.rebalances import Topics
 
 
 def test_only_the_last_entries_are_kept() -> None:
@@ -57,7 +57,7 @@ def test_what_comes_before_a_rebalance_is_counted_rather_than_kept() -> None:
     for number in range(1000):
         world.historian.note(MemberLeft(world.now, "g", 0, f"member-{number}", None, "client", None, False))
     world.write()
-    assert len(world.historian._chronicles["g"]._before) == KEPT_CHANGES
+    assert len(world.historian._chronicles["g"]._rebalances._before) == KEPT_CHANGES
     world.historian.note(RebalanceStarted(world.now, "g", 0, Cause.MEMBER_LEFT, ("member-999",), None, False))
     world.write()
     (rebalance,) = (each for each in world.entries() if isinstance(each, Rebalance))

@@ -13,6 +13,7 @@ what its connection did, when it was last heard and last committed, and who came
 | no, session ran out | stays | comes back by it, or speaks under its old id | it was paused |
 | no, session ran out | stays | | paused or cut off, probably |
 | no, it did not join again in time | stays, with heartbeats | | poll interval, probably |
+| no, it did not give up partitions | stays, with heartbeats | it had just committed | never heard of it, probably |
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Verdict(Enum):
     PAUSED = "paused"
     STATIC_TOO_LATE = "static too late"
     UNHEARD = "unheard"
+    HELD_ON = "held on"
 
 
 @dataclass(slots=True)
@@ -258,8 +260,13 @@ def _judge_missed(departure: Departure) -> None:
         departure.verdict = Verdict.DIED
         departure.clues.append(f"its connection had ended at {clock(seen.closed)} without a goodbye")
         return
-    departure.verdict = Verdict.POLL_INTERVAL
     departure.is_certain = False
+    if change.what is What.REVOCATION_MISSED and seen.committed is not None and not _had_stalled(change, seen):
+        departure.verdict = Verdict.HELD_ON
+        departure.clues.append(f"it was alive and committed until {clock(seen.committed)}: it did call poll()")
+        _tell_return(departure)
+        return
+    departure.verdict = Verdict.POLL_INTERVAL
     if seen.heard is not None:
         departure.clues.append(f"it was heard until {clock(seen.heard)}: it is alive, but does not call poll()")
     _tell_return(departure)

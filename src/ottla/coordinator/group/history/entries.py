@@ -6,10 +6,13 @@ drawn when somebody asks (`departures.py`, `findings.py`), and can get better wi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 KEPT_ENTRIES: Final = 64
 """Of a group. Older ones are overwritten."""
 KEPT_NAMES: Final = 20
@@ -28,6 +31,11 @@ def kept(text: str) -> str:
 
 def _kept_all(texts: list[str]) -> list[str]:
     return [kept(text) for text in texts] if any(len(text) > KEPT_TEXT for text in texts) else texts
+
+
+def named(topics: Sequence[str]) -> list[str]:
+    """As many as an entry names."""
+    return list(topics[:KEPT_NAMES])
 
 
 class What(Enum):
@@ -165,7 +173,7 @@ class Outcome(Enum):
 class Rebalance:
     number: int
     at: int
-    protocol: str  # classic or consumer
+    protocol: str
     generation: int = 0
     is_first: bool = False
     """The group had no members before."""

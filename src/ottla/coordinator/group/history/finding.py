@@ -23,6 +23,7 @@ class Kind(Enum):
     SLOW_LEADER = "slow-leader"
     REFUSED = "refused"
     UNHEARD = "unheard"
+    HELD_ON = "held-on-to-partitions"
     REMOVED = "removed"
     UNSUBSCRIBED = "unsubscribed"
     LEFT = "left"
@@ -45,7 +46,7 @@ TROUBLE: Final = frozenset(
     {
         Kind.POLL_INTERVAL, Kind.SESSION_TOO_SHORT, Kind.PAUSED, Kind.DIED, Kind.CRASH_LOOP, Kind.STATIC_TOO_LATE,
         Kind.DUPLICATE_INSTANCE, Kind.COMMITS_STALLED, Kind.SLOW_REJOIN, Kind.SLOW_LEADER, Kind.REFUSED, Kind.UNHEARD,
-        Kind.OVER_CAPACITY, Kind.NOT_STORED,
+        Kind.HELD_ON, Kind.OVER_CAPACITY, Kind.NOT_STORED,
     }
 )  # fmt: skip
 """What somebody should look into; the rest is what groups do."""

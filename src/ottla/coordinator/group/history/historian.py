@@ -21,10 +21,11 @@ from ottla.coordinator.group.events import (
     RevocationMissed,
     StaticMemberReplaced,
 )
-from ottla.coordinator.group.history.chronicle import Chronicle, RemovedByAnother, Topics
+from ottla.coordinator.group.history.chronicle import Chronicle, RemovedByAnother
 from ottla.coordinator.group.history.coding import Unreadable, all_keys, decode, encode, entry_key, roll_key
 from ottla.coordinator.group.history.contacts import Connection, Contact, Contacts
 from ottla.coordinator.group.history.entries import End, Rebalance, Roll
+from ottla.coordinator.group.history.rebalances import Topics
 from ottla.coordinator.machine import StoredRecord
 
 _NOTED: Final = 100_000  # events that nobody has thought about yet: the oldest are forgotten if there are more
@@ -144,11 +145,11 @@ class Historian:
         chronicle = self._chronicles.get(group_id)
         if chronicle is None:
             return []
-        records = [StoredRecord(entry_key(group_id, number), encode(entry))
-                   for number, entry in chronicle.to_write.items()]  # fmt: skip
-        chronicle.to_write.clear()
-        if chronicle.roll_has_changed:
-            chronicle.roll_has_changed = False
+        book = chronicle.book
+        records = [StoredRecord(entry_key(group_id, number), encode(entry)) for number, entry in book.to_write.items()]
+        book.to_write.clear()
+        if book.roll_has_changed:
+            book.roll_has_changed = False
             records.append(StoredRecord(roll_key(group_id), encode(chronicle.roll(self._now_ms()))))
         return records
 
@@ -157,7 +158,7 @@ class Historian:
             return []
         chronicle = self._of(group_id)
         self.forget(group_id)
-        return [StoredRecord(key, None) for key in all_keys(group_id, chronicle.next_number)]
+        return [StoredRecord(key, None) for key in all_keys(group_id, chronicle.book.next_number)]
 
     # -- coordinators come and go
 

@@ -163,4 +163,17 @@ _PLAIN_VERDICTS: Final[Sequence[tuple[Kind, Verdict, Callable[[str], str], Seque
         lambda who: f"{who} was not heard of any more",
         ("look whether it still runs: it may have ended while there was no coordinator",),
     ),
+    (
+        Kind.HELD_ON,
+        Verdict.HELD_ON,
+        lambda who: (
+            f"{who} did not give up its partitions in time, though it was alive: its client probably never got the "
+            "answer that asked for them"
+        ),
+        (
+            "see whether the broker or the network was slow then: librdkafka waits for the answer to a heartbeat only "
+            "as long as its interval (group.consumer.heartbeat.interval.ms), and never asks again for what it missed",
+            "or see whether it takes too long when partitions are taken from it (its rebalance callback)",
+        ),
+    ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ottla.coordinator.group.history.case import Case
-from ottla.coordinator.group.history.entries import Change, Outcome, What
+from ottla.coordinator.group.history.entries import CLASSIC, CONSUMER, Change, Outcome, Rebalance, Slow, What
 from ottla.coordinator.group.history.finding import Finding, Kind
 from ottla.coordinator.group.history.words import clock, listed, seconds
 
@@ -72,6 +72,45 @@ _PLAIN_CHANGES: Final[Sequence[tuple[Kind, Sequence[What], Callable[[Change, str
 )
 
 
+_WAITED_FOR: Final = (
+    (
+        CLASSIC,
+        "joined again",
+        "a member hears of a rebalance with its next heartbeat, and joins again with its next poll(): do less between "
+        "two polls, or use a cooperative assignor or the consumer protocol, with which the others go on meanwhile",
+    ),
+    (
+        CONSUMER,
+        "gave up what it had to",
+        "a member hears with its next heartbeat what it has to give up, and does so with its next poll(): do less "
+        "between two polls, and in its rebalance callback",
+    ),
+)
+
+
+def _kept_waiting(case: Case, slow: list[tuple[Slow, Rebalance]], until: str, advice: str) -> list[Finding]:
+    if not slow:
+        return []
+    worst, entry = max(slow, key=lambda pair: pair[0].after_ms)
+    waited = seconds(entry.join_ms or worst.after_ms)
+    names = list(dict.fromkeys(case.names.short(each.label) for each, _ in slow))
+    return [
+        Finding(
+            Kind.SLOW_REJOIN,
+            f"{listed(names)} kept the others waiting: up to {seconds(worst.after_ms)} until it {until}",
+            slow[-1][1].at,
+            len({entry.number for _, entry in slow}),
+            True,
+            names,
+            [
+                f"in the rebalance of {clock(entry.at)} the group waited {waited} for members, "
+                f"{case.names.short(worst.label)} came last"
+            ],
+            [advice],
+        )
+    ]
+
+
 def slowness(case: Case) -> list[Finding]:
     found: list[Finding] = []
     slow = [
@@ -80,29 +119,8 @@ def slowness(case: Case) -> list[Finding]:
         for each in entry.slow
         if each.after_ms >= SLOW_REJOIN_MS and entry.outcome is Outcome.COMPLETED
     ]
-    if slow:
-        worst, entry = max(slow, key=lambda pair: pair[0].after_ms)
-        waited = seconds(entry.join_ms or worst.after_ms)
-        names = list(dict.fromkeys(case.names.short(each.label) for each, _ in slow))
-        found.append(
-            Finding(
-                Kind.SLOW_REJOIN,
-                f"{listed(names)} kept the others waiting: up to {seconds(worst.after_ms)} until it joined again",
-                slow[-1][1].at,
-                len({entry.number for _, entry in slow}),
-                True,
-                names,
-                [
-                    f"in the rebalance of {clock(entry.at)} the group waited {waited} for members, "
-                    f"{case.names.short(worst.label)} came last"
-                ],
-                [
-                    "a member hears of a rebalance with its next heartbeat, and joins again with its next poll(): do "
-                    "less between two polls, or use a cooperative assignor or the consumer protocol, with which the "
-                    "others go on meanwhile",
-                ],
-            )
-        )
+    for protocol, until, advice in _WAITED_FOR:
+        found += _kept_waiting(case, [pair for pair in slow if pair[1].protocol == protocol], until, advice)
     leaders = [entry for entry in case.recent() if (entry.assign_ms or 0) >= SLOW_LEADER_MS and entry.leader]
     if leaders:
         worst_of = max(leaders, key=lambda entry: entry.assign_ms or 0)

@@ -12,9 +12,6 @@ TO_COME: Final[dict[str, tuple[str, ...]]] = {
     "streams groups": ("group.streams.", "streams."),
     "share groups": ("group.share.", "share."),
     "transactions": ("transaction.two.phase.commit.enable", "transaction.state.log.load.buffer.size"),
-    "compaction": (
-        "log.cleaner.", "delete.retention.ms", "min.compaction.lag.ms", "min.cleanable.dirty.ratio",
-    ),
     "several nodes": (
         "controller.quorum.append.linger.ms", "metadata.max.idle.interval.ms",
         "replica.socket.receive.buffer.bytes", "socket.connection.setup.timeout.max.ms",

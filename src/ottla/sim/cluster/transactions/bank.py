@@ -48,7 +48,7 @@ class Bank(Workload):
         self._ledger = Ledger(self.cast.oracle)
         self._random = self.cast.random(self.name)
         shapes = [TopicShape(name, ACCOUNTS, 3, synced) for name in ("accounts", "booked")]
-        self._accounts, self._booked = [await create(keeper, shape, knows_contents=False) for shape in shapes]
+        self._accounts, self._booked = [await create(keeper, shape, is_internal=True) for shape in shapes]
         for topic in (TRANSACTION_TOPIC, OFFSETS_TOPIC):
             await self._make_internal(topic)
 
@@ -67,7 +67,7 @@ class Bank(Workload):
                     request = {"resources": [resource], "validate_only": False}
                     answer = await keeper.ask_any(_INCREMENTAL_ALTER_CONFIGS, 1, request)
                     if answer.responses[0].error_code is ErrorCode.none:
-                        watch(keeper, topic, knows_contents=False)
+                        watch(keeper, topic, is_internal=True)
                         self._watched = [*getattr(self, "_watched", ()), topic]
                         return
             except NoAnswer:

@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 
 from ottla.sim.cluster.transactions.bank import Bank
 from ottla.sim.cluster.workload import Workload
+from ottla.sim.cluster.workloads.changes import Changes
+from ottla.sim.cluster.workloads.commits import Commits
+from ottla.sim.cluster.workloads.groups import ClassicGroup, ConsumerGroup
 from ottla.sim.cluster.workloads.records import Records
 
 
@@ -23,6 +26,10 @@ WORKLOADS: Final[Mapping[str, Drawn]] = {
     for drawn in (
         Drawn(Records, 1.0),
         Drawn(Bank, 0.3),
+        Drawn(Commits, 0.3),
+        Drawn(ClassicGroup, 0.25),
+        Drawn(ConsumerGroup, 0.25),
+        Drawn(Changes, 0.4),
     )
 }  # fmt: skip
 

@@ -1,0 +1,123 @@
+"""`ottla topic compact`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ottla.cli.cluster_options import Cluster, cluster_options
+from ottla.cli.completing import topic_names
+from ottla.cli.output import Column, note, output_option, print_rows
+from ottla.model.errors import OttlaError
+
+if TYPE_CHECKING:
+    from ottla.cli.admin.configs import Change, ConfigEntry
+    from ottla.cli.admin.session import Session
+    from ottla.cli.admin.topics import TopicInfo
+
+# By these everything that is written is due at once: first what is active is rolled, then all is cleaned.
+EAGER: Final = {"max.compaction.lag.ms": "1", "min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0"}
+_LOOK_AGAIN_S: Final = 0.25
+COLUMNS: Final = (
+    Column("PARTITION", "partition"),
+    Column("STATE", "state"),
+    Column("CLEAN BYTES", "clean_bytes"),
+    Column("DIRTY BYTES", "dirty_bytes"),
+    Column("ACTIVE BYTES", "active_bytes"),
+    Column("LAST SAVED", "saved_bytes"),
+)
+
+
+@click.command("compact")
+@click.argument("name", shell_complete=topic_names)
+@click.option("--now", is_flag=True, help="Compact what is not yet, whatever the topic's configs say, and wait for it.")
+@click.option("--wait", "wait_s", default=300, show_default=True, help="How many seconds to wait at most.")
+@output_option
+@cluster_options
+def command(name: str, now: bool, wait_s: int, output: str | None, cluster: Cluster) -> None:
+    """Show how clean the compacted topic NAME is; with --now, compact it.
+
+    That is done by changing three of its configs for as long as it takes. Active segments are rolled first, so that
+    afterwards there is one record of each key, and tombstones that wait for delete.retention.ms.
+    """
+    from ottla.cli.admin import session
+
+    async def ask(there: Session) -> list[dict[str, Any]]:
+        from ottla.cli.admin import topics
+
+        (topic,) = await topics.topics(there, [name])
+        before = await _rows(there, topic)
+        if not now:
+            return before
+        await _compact(there, topic, wait_s)
+        after = await _rows(there, topic)
+        note(f"Compacted topic {name}: {_size(before)} bytes became {_size(after)}.")
+        return after
+
+    print_rows(output, COLUMNS, session.run(cluster, ask))
+
+
+def _size(rows: list[dict[str, Any]]) -> int:
+    return sum(row["clean_bytes"] + row["dirty_bytes"] + row["active_bytes"] for row in rows)
+
+
+async def _rows(there: Session, topic: TopicInfo) -> list[dict[str, Any]]:
+    from ottla.cli.admin import compaction
+
+    states = await compaction.states(there, [topic])
+    missing = [part.number for part in topic.partitions if part.leader >= 0 and not _has(states, part.number)]
+    if missing:
+        raise OttlaError(
+            f"the leader of partition {missing[0]} of {topic.name} does not tell how clean it is: the topic's "
+            "cleanup.policy is not compact, or the broker is no Ottla"
+        )
+    return [{"partition": place.partition, **state} for place, state in sorted(states.items())]
+
+
+def _has(states: Mapping[Any, Any], number: int) -> bool:
+    return any(place.partition == number for place in states)
+
+
+async def _compact(there: Session, topic: TopicInfo, wait_s: int) -> None:
+    from ottla.cli.admin import configs
+
+    resource = configs.of_topic(topic.name)
+    entries = (await configs.configs(there, [resource], list(EAGER)))[resource]
+    back = [_restored(entry) for entry in entries]
+    eager = [configs.Change(name, configs.Operation.SET, value) for name, value in EAGER.items()]
+    await configs.alter(there, resource, eager, check_only=False)
+    try:
+        await _until_clean(there, topic, wait_s)
+    finally:
+        await configs.alter(there, resource, back, check_only=False)
+
+
+def _restored(entry: ConfigEntry) -> Change:
+    from ottla.cli.admin import configs
+
+    if entry.source == configs.DYNAMIC_TOPIC_CONFIG:
+        return configs.Change(entry.name, configs.Operation.SET, entry.value)
+    return configs.Change(entry.name, configs.Operation.DELETE)
+
+
+async def _until_clean(there: Session, topic: TopicInfo, wait_s: int) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
+    while True:
+        rows = await _rows(there, topic)
+        bad = [row["partition"] for row in rows if row["state"] == "uncleanable"]
+        if bad:
+            raise OttlaError(
+                f"partition {bad[0]} of {topic.name} cannot be cleaned: a segment is damaged, see its broker's log"
+            )
+        if all(row["state"] == "idle" and not row["dirty_bytes"] and not row["active_bytes"] for row in rows):
+            return
+        if loop.time() > deadline:
+            raise OttlaError(
+                f"{topic.name} was not clean after {wait_s} s: somebody may be writing to it, or have a transaction "
+                "open. Give it more time with --wait"
+            )
+        await asyncio.sleep(_LOOK_AGAIN_S)

@@ -1,0 +1,195 @@
+"""The second pass: segments are copied without the records that a later one of the same key replaces."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ottla.env.ports import File, Workplace
+from ottla.log.cleaning import kernels
+from ottla.log.cleaning.cleaned_segment import CleanedSegment
+from ottla.log.cleaning.contract import CleanedGroup, Contract, Outcome, Source
+from ottla.log.cleaning.offset_map import OffsetMap
+from ottla.log.cleaning.pieces import Pace, checked_header, damaged, in_pieces, marker_of, records_of
+from ottla.log.cleaning.transactions import CleanedTransactions
+from ottla.log.paths import LOG_SUFFIX, offset_name
+from ottla.record.batch import DELETE_HORIZON_BIT, HEADER_SIZE, TIMESTAMP_TYPE_BIT, BatchHeader
+from ottla.record.compression import compress
+
+_ROWS: Final = 64 * 1024
+_ROOM: Final = 3  # how many times its size a batch can become, if all its times are written anew
+
+
+class Filtering:
+    """Of one log. Groups of segments are to be cleaned in the order of their offsets."""
+
+    def __init__(self, place: Workplace, contract: Contract, chart: OffsetMap, pace: Pace, outcome: Outcome) -> None:
+        self._place = place
+        self._contract = contract
+        self._map = chart
+        self._pace = pace
+        self._outcome = outcome
+        self._horizon = contract.now_ms + contract.delete_retention_ms
+        self._transactions = CleanedTransactions(contract.aborted)
+        self._tables = kernels.crc_tables()
+        self._numbers = np.zeros(kernels.NUMBERS, dtype=np.int64)
+        self._numbers[kernels.LATEST] = chart.latest
+        self._found = np.zeros(3, dtype=np.int64)
+        self._rows = np.empty((_ROWS, 3), dtype=np.int64)
+        self._set_room(_ROOM * contract.limits.buffer_bytes)
+        self._starts, self._kept = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+        known = sorted(row for row in contract.producers if row.last_offset >= 0)
+        known.sort(key=lambda row: row.last_offset)
+        self._last_offsets = np.array([row.last_offset for row in known], dtype=np.int64)
+        self._producer_ids = np.array([row.producer_id for row in known], dtype=np.int64)
+        self._producers = {row.producer_id: row for row in contract.producers}
+        self._cleaned: CleanedSegment | None = None
+
+    def _set_room(self, size: int) -> None:
+        self._target = np.empty(size, dtype=np.uint8)
+
+    def clean(self, group: tuple[Source, ...]) -> CleanedGroup:
+        contract = self._contract
+        base_offset = group[0].base_offset
+        cleaned = self._cleaned = CleanedSegment(
+            self._place.disk, contract.folder, base_offset, contract.index_interval
+        )
+        self._transactions.kept = []
+        for source in group:
+            self._filter(source)
+            self._outcome.bytes_read += source.size
+        self._flush()
+        cleaned.finish(self._transactions.kept)
+        self._outcome.bytes_written += cleaned.size
+        self._outcome.messages_read = int(self._numbers[kernels.MESSAGES_READ])
+        self._outcome.messages_written = int(self._numbers[kernels.MESSAGES_KEPT])
+        self._outcome.messages_without_key = int(self._numbers[kernels.NO_KEY])
+        return CleanedGroup(base_offset, tuple(source.base_offset for source in group), cleaned.size)
+
+    def _filter(self, source: Source) -> None:
+        contract = self._contract
+        file = self._place.disk.open(f"{contract.folder}/{offset_name(source.base_offset)}{LOG_SUFFIX}")
+        # What the first pass has read was checked there.
+        verify = source.base_offset < contract.first_dirty
+        try:
+            in_pieces(
+                file, source.size, contract.limits.buffer_bytes, self._pace,
+                lambda data: self._filter_piece(file, data, verify),
+            )  # fmt: skip
+        finally:
+            file.close()
+
+    def _filter_piece(self, file: File, data: Any, verify: bool) -> int:
+        numbers = self._numbers
+        numbers[kernels.AT] = 0
+        self._make_scratch(data.size)
+        while True:
+            kernels.filter_batches(
+                data, data.size, verify, self._map.table, self._map.secret, self._tables, self._contract.now_ms,
+                self._horizon, self._contract.bound, self._last_offsets, self._producer_ids, self._map.hashes,
+                self._map.offsets, self._starts, self._kept, self._found, self._target, self._rows, numbers,
+            )  # fmt: skip
+            why, at = numbers[kernels.WHY], int(numbers[kernels.AT])
+            if why == kernels.AT_SPECIAL:
+                self._filter_special(file, data, at, verify)
+            elif why == kernels.NO_ROOM:
+                if numbers[kernels.ROWS]:
+                    self._flush()
+                else:
+                    self._set_room(_ROOM * data.size)
+            elif why == kernels.DAMAGED:
+                raise damaged(file, at)
+            else:
+                return at
+
+    def _make_scratch(self, size: int) -> None:
+        most = size // kernels.SHORTEST_RECORD + 2
+        if self._starts.size < most:
+            self._starts, self._kept = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.bool_)
+
+    # -- one batch that is compressed, or part of a transaction, or ends one
+
+    def _filter_special(self, file: File, data: Any, at: int, verify: bool) -> None:
+        header = checked_header(data, at, file, verify=verify)
+        numbers, found = self._numbers, self._found
+        horizon = header.base_timestamp if header.attributes & DELETE_HORIZON_BIT else None
+        is_over = horizon is not None and horizon <= self._contract.now_ms
+        if header.is_control:
+            may_go = self._transactions.on_marker(
+                header.producer_id, header.last_offset, marker_of(data, at, header, file)
+            )
+            goes, latest = may_go and is_over, -1  # a marker has no key that another one could replace
+        else:
+            may_go = False
+            goes = self._transactions.on_data(header.producer_id, header.last_offset, header.is_transactional)
+            latest = int(numbers[kernels.LATEST])
+        numbers[kernels.AT] = at + header.size
+        found[:] = 0
+        if not goes:
+            records = records_of(data, at, header, file)
+            self._make_scratch(records.size)
+            sound = kernels.select(
+                records, 0, records.size, header.record_count, header.base_offset, header.base_timestamp, latest,
+                is_over, self._map.table, self._map.secret, self._map.hashes, self._map.offsets, self._starts,
+                self._kept, found, numbers,
+            )  # fmt: skip
+            if not sound:
+                raise damaged(file, at)
+            if found[kernels.KEPT]:
+                needs_horizon = horizon is None and (bool(found[kernels.TOMBSTONES]) or may_go)
+                self._keep(data, at, header, records, needs_horizon)
+                return
+        if header.next_offset == self._contract.bound or self._is_last_of_producer(header):
+            batch = np.empty(HEADER_SIZE, dtype=np.uint8)
+            kernels.write_empty(data, at, batch, 0)
+            self._put(batch, header.last_offset, header.max_timestamp)
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        known = self._producers.get(header.producer_id) if header.producer_id >= 0 else None
+        if known is None:
+            return False
+        if known.last_offset >= 0:
+            return header.last_offset == known.last_offset
+        return header.is_control and header.producer_epoch == known.epoch
+
+    def _keep(self, data: Any, at: int, header: BatchHeader, records: Any, needs_horizon: bool) -> None:
+        found = self._found
+        if found[kernels.KEPT] == header.record_count and not needs_horizon:
+            self._put(data[at : at + header.size], header.last_offset, header.max_timestamp, sealed=True)
+            return
+        batch = np.empty(HEADER_SIZE + _ROOM * records.size, dtype=np.uint8)
+        end = kernels.rebuild(
+            data, at, records, header.record_count, self._starts, self._kept, found, header.base_timestamp,
+            self._horizon if needs_horizon else -1, batch, 0,
+        )  # fmt: skip
+        batch = batch[:end]
+        if header.codec:
+            packed = np.frombuffer(compress(header.codec, batch[HEADER_SIZE:].tobytes()), dtype=np.uint8)
+            batch = np.concatenate((batch[:HEADER_SIZE], packed))
+        is_append_time = header.attributes & TIMESTAMP_TYPE_BIT
+        self._put(batch, header.last_offset, header.max_timestamp if is_append_time else int(found[2]))
+
+    def _put(self, batch: Any, last_offset: int, max_timestamp: int, *, sealed: bool = False) -> None:
+        numbers = self._numbers
+        if numbers[kernels.OUT] + batch.size > self._target.size or numbers[kernels.ROWS] >= _ROWS:
+            self._flush()
+            if batch.size > self._target.size:
+                self._set_room(batch.size)
+        start = int(numbers[kernels.OUT])
+        end = start + batch.size
+        self._target[start:end] = batch
+        if not sealed:
+            kernels.seal(self._tables, self._target, start, end)
+        self._rows[numbers[kernels.ROWS]] = batch.size, last_offset, max_timestamp
+        numbers[kernels.OUT] = end
+        numbers[kernels.ROWS] += 1
+
+    def _flush(self) -> None:
+        numbers = self._numbers
+        size, count = int(numbers[kernels.OUT]), int(numbers[kernels.ROWS])
+        if size:
+            assert self._cleaned is not None
+            self._cleaned.append(self._target[:size], self._rows, count)
+            self._pace.take(size)
+        numbers[kernels.OUT] = numbers[kernels.ROWS] = 0

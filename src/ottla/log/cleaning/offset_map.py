@@ -1,0 +1,130 @@
+"""The first pass: the newest offset of every key in the part of the log that is not clean yet.
+
+The map has a fixed size. When it is full the pass ends before the end of the log, and the next cleaning goes on there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ottla.env.ports import File, Workplace
+from ottla.log.cleaning import kernels
+from ottla.log.cleaning.contract import Contract, Outcome, Source
+from ottla.log.cleaning.pieces import Pace, checked_header, damaged, in_pieces, marker_of, records_of
+from ottla.log.cleaning.transactions import CleanedTransactions
+from ottla.log.paths import LOG_SUFFIX, offset_name
+
+_WORDS_A_SLOT: Final = 3
+_BYTES_A_SLOT: Final = 24
+_MOST_SLOTS: Final = 2**31 - 1  # a slot is found by 32 bits of a hash
+
+
+class OffsetMap:
+    def __init__(self, map_bytes: int, load_factor: float, secret: bytes) -> None:
+        slots = min(max(map_bytes // _BYTES_A_SLOT, 2), _MOST_SLOTS)
+        self.slots = slots
+        self.most = min(max(int(slots * load_factor), 1), slots - 1)
+        self.table = np.zeros(slots * _WORDS_A_SLOT, dtype=np.uint64)  # pages come as they are used
+        self.secret = np.frombuffer(secret, dtype=np.uint64)
+        self.hashes = np.empty((kernels.BLOCK, 2), dtype=np.uint64)
+        self.offsets = np.empty(kernels.BLOCK, dtype=np.int64)
+        self.entries = 0
+        self.latest = -1
+        """The last offset that was looked at."""
+
+    @property
+    def utilization(self) -> float:
+        return self.entries / self.slots
+
+
+class _Mapping:
+    def __init__(self, place: Workplace, contract: Contract, pace: Pace, outcome: Outcome) -> None:
+        limits = contract.limits
+        self.map = OffsetMap(limits.map_bytes, limits.map_load_factor, contract.secret)
+        self._place = place
+        self._contract = contract
+        self._pace = pace
+        self._outcome = outcome
+        self._tables = kernels.crc_tables()
+        self._numbers = np.zeros(kernels.NUMBERS, dtype=np.int64)
+        self._numbers[kernels.LATEST] = -1
+        relevant = [txn for txn in contract.aborted if txn.last_offset >= contract.first_dirty]
+        self._transactions = CleanedTransactions(relevant)
+
+    def run(self) -> OffsetMap:
+        contract, numbers = self._contract, self._numbers
+        sources = _from(contract.sources, contract.first_dirty)
+        for number, source in enumerate(sources):
+            following = sources[number + 1].base_offset if number + 1 < len(sources) else contract.bound
+            if not self._map_segment(source):
+                break
+            numbers[kernels.LATEST] = max(numbers[kernels.LATEST], following - 1)
+        self.map.entries, self.map.latest = int(numbers[kernels.ENTRIES]), int(numbers[kernels.LATEST])
+        return self.map
+
+    def _map_segment(self, source: Source) -> bool:
+        """False when the map is full."""
+        file = self._place.disk.open(f"{self._contract.folder}/{offset_name(source.base_offset)}{LOG_SUFFIX}")
+        try:
+            self._outcome.map_bytes_read += source.size
+            limit = self._contract.limits.buffer_bytes
+            return in_pieces(file, source.size, limit, self._pace, lambda data: self._map_piece(file, data))
+        finally:
+            file.close()
+
+    def _map_piece(self, file: File, data: Any) -> int | None:
+        numbers, chart, first_dirty = self._numbers, self.map, self._contract.first_dirty
+        numbers[kernels.AT] = 0
+        while True:
+            kernels.map_batches(
+                data, data.size, first_dirty, chart.table, chart.secret, chart.most, chart.hashes, chart.offsets,
+                self._tables, numbers,
+            )  # fmt: skip
+            why = numbers[kernels.WHY]
+            if why == kernels.AT_SPECIAL:
+                why = self._map_special(file, data, int(numbers[kernels.AT]))
+                if why == kernels.AT_END:
+                    continue
+            if why == kernels.MAP_FULL:
+                return None
+            if why == kernels.DAMAGED:
+                raise damaged(file, int(numbers[kernels.AT]))
+            return int(numbers[kernels.AT])
+
+    def _map_special(self, file: File, data: Any, at: int) -> int:
+        """A batch that is compressed, or part of a transaction, or ends one."""
+        numbers, chart, first_dirty = self._numbers, self.map, self._contract.first_dirty
+        header = checked_header(data, at, file)
+        if header.is_control:
+            self._transactions.on_marker(header.producer_id, header.last_offset, marker_of(data, at, header, file))
+        elif (
+            not self._transactions.on_data(header.producer_id, header.last_offset, header.is_transactional)
+            and header.last_offset >= first_dirty
+        ):
+            records = records_of(data, at, header, file)
+            why = kernels.map_records(
+                records, 0, records.size, header.record_count, header.base_offset, first_dirty, chart.table,
+                chart.secret, chart.most, chart.hashes, chart.offsets, numbers,
+            )  # fmt: skip
+            if why != kernels.AT_END:
+                return why
+        if header.last_offset >= first_dirty:
+            numbers[kernels.LATEST] = max(numbers[kernels.LATEST], header.last_offset)
+        numbers[kernels.AT] = at + header.size
+        return kernels.AT_END
+
+
+def _from(sources: Sequence[Source], offset: int) -> Sequence[Source]:
+    """From the one on that an offset lies in."""
+    first = 0
+    for number, source in enumerate(sources):
+        if source.base_offset <= offset:
+            first = number
+    return sources[first:]
+
+
+def build_map(place: Workplace, contract: Contract, pace: Pace, outcome: Outcome) -> OffsetMap:
+    return _Mapping(place, contract, pace, outcome).run()

@@ -1,0 +1,40 @@
+"""Compiles the loops of `kernels.py` where that was not done yet, by running each once on next to nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ottla.log.cleaning import kernels
+from ottla.record.batch import HEADER_SIZE
+from ottla.record.builder import build_batch
+from ottla.record.records import Record
+
+
+def warm_up() -> bool:
+    """True if something was compiled, and not found from an earlier time."""
+    batch = np.frombuffer(build_batch([Record(b"k", b"v", 1), Record(b"k", None, 2)]), dtype=np.uint8)
+    table, secret = np.zeros(24, dtype=np.uint64), np.ones(2, dtype=np.uint64)
+    tables, numbers = kernels.crc_tables(), np.zeros(kernels.NUMBERS, dtype=np.int64)
+    hashes = np.empty((kernels.BLOCK, 2), dtype=np.uint64)
+    offsets, starts = np.empty(kernels.BLOCK, dtype=np.int64), np.empty(batch.size, dtype=np.int64)
+    kept, found, none = np.empty(batch.size, dtype=np.bool_), np.zeros(3, dtype=np.int64), np.empty(0, dtype=np.int64)
+    target, rows = np.empty(4 * batch.size, dtype=np.uint8), np.zeros((4, 3), dtype=np.int64)
+    kernels.map_batches(batch, batch.size, 0, table, secret, 4, hashes, offsets, tables, numbers)
+    kernels.map_records(batch, HEADER_SIZE, batch.size, 2, 0, 0, table, secret, 4, hashes, offsets, numbers)
+    numbers[kernels.AT] = 0
+    kernels.filter_batches(
+        batch, batch.size, True, table, secret, tables, 0, 1, -1, none, none, hashes, offsets, starts, kept, found,
+        target, rows, numbers,
+    )  # fmt: skip
+    kernels.select(
+        batch, HEADER_SIZE, batch.size, 2, 0, 0, 1, False, table, secret, hashes, offsets, starts, kept, found, numbers
+    )
+    kernels.rebuild(batch, 0, batch, 2, starts, kept, found, 0, 1, target, 0)
+    kernels.write_empty(batch, 0, target, 0)
+    kernels.seal(tables, target, 0, HEADER_SIZE)
+    pairs = np.empty((4, 2), dtype=np.int64)
+    kernels.index_rows(rows, 1, 0, 0, np.zeros(kernels.INDEX_NUMBERS, dtype=np.int64), pairs, pairs)
+    loops: tuple[Any, ...] = (kernels.map_batches, kernels.filter_batches, kernels.index_rows)
+    return any(loop.stats.cache_misses for loop in loops)

@@ -1,0 +1,28 @@
+"""The topic in which coordinators of groups keep their state, made and watched by the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.coordinator.group.hashing import group_hash
+from ottla.sim.cluster.cast import Cast
+from ottla.sim.cluster.groups.coordinator import OFFSETS_TOPIC, Coordinator
+from ottla.sim.log_files import PartitionId
+from ottla.sim.workload.client import NoAnswer
+
+
+async def watched_offsets_topic(cast: Cast) -> Callable[[str], PartitionId]:
+    """Gives the partition that a group's coordinator keeps it in."""
+    client = cast.keeper
+    while True:
+        try:
+            await Coordinator(client, "nobody's").find()  # the first who asks has the topic made
+            topic = (await client.topics()).get(OFFSETS_TOPIC)
+        except NoAnswer:
+            topic = None
+        if topic is not None:
+            break
+        await client.pause(0.05, 0.3)
+    for number in range(topic.partitions):
+        cast.oracle.watch(PartitionId(topic.id, number), f"{topic.name}-{number}", is_internal=True)
+    return lambda group: PartitionId(topic.id, group_hash(group) % topic.partitions)

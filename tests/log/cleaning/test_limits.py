@@ -1,0 +1,232 @@
+"""What bounds a cleaning: memory, speed, how many at a time; and a process that is ended, or ends by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.log.cleaning.given import Tables, offsets
+from tests.log.given import Machine
+from tests.waiting import until
+
+from ottla.broker.broker_part import _cleaner_settings
+from ottla.env.disk import PosixDisk
+from ottla.env.ports import Disk, WorkerDied, Workplace
+from ottla.env.processes import Processes
+from ottla.log.cleaning.contract import Limits
+from ottla.log.cleaning.offset_map import OffsetMap
+from ottla.log.cleaning.pieces import Pace, in_pieces
+from ottla.model.config.broker import broker_config, standalone
+from ottla.model.names import TopicPartition
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    with Machine() as machine:
+        yield machine
+
+
+def limits(**given: str) -> Limits:
+    names = {f"log.cleaner.{name.replace('_', '.')}": value for name, value in given.items()}
+    return _cleaner_settings(broker_config({**standalone("/nowhere", 9092), **names})).limits
+
+
+def test_memory_and_speed_are_shared_by_as_many_as_may_clean_at_once() -> None:
+    """log.cleaner.threads, log.cleaner.dedupe.buffer.size, log.cleaner.io.buffer.size, and so on."""
+    found = limits(
+        threads="2", dedupe_buffer_size="48000000", io_buffer_size="800000", io_buffer_load_factor="0.5",
+        io_max_bytes_per_second="1000000",
+    )  # fmt: skip
+    assert found == Limits(24_000_000, 0.5, 200_000, 500_000.0)
+
+
+def test_the_map_takes_no_more_than_its_memory_and_is_no_fuller_than_allowed() -> None:
+    """log.cleaner.io.buffer.load.factor"""
+    chart = OffsetMap(24_000, 0.5, bytes(16))
+    assert chart.table.nbytes == 24_000
+    assert chart.most == 500
+
+
+class Slow:
+    """A workplace whose clock goes only while it rests."""
+
+    def __init__(self) -> None:
+        self.disk: Disk = PosixDisk()
+        self.rested = 0.0
+
+    def tell(self, news: object) -> None: ...
+    def retire(self) -> None: ...
+    def rest(self, seconds: float) -> None:
+        self.rested += seconds
+
+    def elapsed(self) -> float:
+        return self.rested
+
+
+def test_reading_and_writing_are_no_faster_than_they_may_be() -> None:
+    """log.cleaner.io.max.bytes.per.second"""
+    place = Slow()
+    pace = Pace(place, 1000)
+    for _ in range(10):
+        pace.take(500)
+    assert place.rested == pytest.approx(5.0)
+
+
+def test_pieces_are_as_large_as_the_buffer(tmp_path: Any) -> None:
+    """log.cleaner.io.buffer.size"""
+    place, path = Slow(), tmp_path / "file"
+    path.write_bytes(bytes(1_000_000))
+    sizes: list[int] = []
+
+    def use(data: Any) -> int:
+        sizes.append(data.size)
+        return int(data.size)
+
+    file = place.disk.open(str(path))
+    assert in_pieces(file, 1_000_000, 300_000, Pace(place, 1e300), use)
+    assert sizes == [300_000, 300_000, 300_000, 100_000]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_so_many_logs_are_cleaned_at_a_time(machine: Machine, threads: int) -> None:
+    """log.cleaner.threads"""
+    tables = Tables(machine, Tables.settings_with(threads=threads), segment_bytes=300)
+    logs = [
+        machine.call(tables.manager.get_or_create, TopicPartition("table", n), UUID(int=n + 50), tables.config)
+        for n in range(1, 4)
+    ]
+    for log in logs:
+        tables.log = log
+        for n in range(10):
+            tables.put([(b"k", b"%d" % n)])
+        tables.roll()
+    most = 0
+
+    async def story() -> None:
+        nonlocal most
+        tables.cleaner.wake()
+        while tables.cleaner._looking is not None:
+            most = max(most, len(tables.cleaner._running))
+            await asyncio.sleep(0.0001)
+
+    machine.wait_for(story)
+    assert most == threads
+    assert all(len(offsets(log)) < 10 for log in logs)
+
+
+# -- real processes
+
+
+def its_pid(place: Workplace, _: None) -> int:
+    return os.getpid()
+
+
+def tells(place: Workplace, count: int) -> str:
+    for n in range(count):
+        place.tell(n)
+    return "done"
+
+
+def fails(place: Workplace, _: None) -> None:
+    raise OSError(5, "no such luck")
+
+
+def hangs(place: Workplace, _: None) -> None:
+    place.tell(os.getpid())
+    place.rest(600)
+
+
+def retires(place: Workplace, _: None) -> int:
+    place.retire()
+    return os.getpid()
+
+
+def is_there(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().split(") ")[1][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def run(story: Any) -> Any:
+    async def whole() -> Any:
+        processes = Processes(idle_s=600)
+        try:
+            return await story(processes)
+        finally:
+            processes.close()
+            await asyncio.sleep(0)
+
+    return asyncio.run(whole())
+
+
+def nothing(_: object) -> None: ...
+
+
+def test_a_process_is_used_again_and_ends_with_its_node() -> None:
+    async def story(processes: Processes) -> int:
+        first = await processes.submit(its_pid, None, nothing)
+        assert await processes.submit(its_pid, None, nothing) == first != os.getpid()
+        return first
+
+    pid = run(story)
+    until(lambda: not is_there(pid))
+
+
+def test_what_it_tells_is_heard_in_order_before_the_result() -> None:
+    async def story(processes: Processes) -> list[object]:
+        heard: list[object] = []
+        heard.append(await processes.submit(tells, 5, heard.append))
+        return heard
+
+    assert run(story) == [0, 1, 2, 3, 4, "done"]
+
+
+def test_an_error_comes_back_as_it_is() -> None:
+    async def story(processes: Processes) -> None:
+        with pytest.raises(OSError, match="no such luck"):
+            await processes.submit(fails, None, nothing)
+
+    run(story)
+
+
+def test_who_takes_his_order_back_ends_the_process() -> None:
+    async def story(processes: Processes) -> None:
+        heard: list[int] = []
+        future = processes.submit(hangs, None, heard.append)
+        while not heard:
+            await asyncio.sleep(0.01)
+        future.cancel()
+        while is_there(heard[0]):
+            await asyncio.sleep(0.01)
+        assert await processes.submit(its_pid, None, nothing) != heard[0]
+
+    run(story)
+
+
+def test_a_process_that_is_killed_is_an_error_and_the_next_order_gets_another() -> None:
+    async def story(processes: Processes) -> None:
+        heard: list[int] = []
+        future = processes.submit(hangs, None, heard.append)
+        while not heard:
+            await asyncio.sleep(0.01)
+        os.kill(heard[0], signal.SIGKILL)
+        with pytest.raises(WorkerDied):
+            await future
+        assert await processes.submit(its_pid, None, nothing) != heard[0]
+
+    run(story)
+
+
+def test_one_that_retires_is_not_used_again() -> None:
+    async def story(processes: Processes) -> None:
+        pid = await processes.submit(retires, None, nothing)
+        assert await processes.submit(its_pid, None, nothing) != pid
+
+    run(story)
