@@ -16,6 +16,7 @@ from ottla.broker import (
     node_metrics,
     quorum_metrics,
     request_metrics,
+    txn_metrics,
 )
 from ottla.broker.telemetry import telemetry
 from ottla.env import disk, loop_lag, process_metrics
@@ -43,6 +44,7 @@ PARTS: Sequence[tuple[str, ModuleType]] = (
     ("The controller, and the way to it", controller_metrics),
     ("Groups and their lag, as exporters for Kafka name it", lag_metrics),
     ("Rebalances", group_metrics),
+    ("Transactions", txn_metrics),
     ("Requests", request_metrics),
     ("Metrics of clients (KIP-714)", telemetry),
     ("Connections", connection_metrics),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.coordinator.told import Told
 from ottla.env.slices import breathe
 from ottla.metadata.controller.result import ApiError
 from ottla.model.errors import ErrorCode
@@ -59,8 +60,8 @@ class Context(NamedTuple):
 class Waiting(NamedTuple):
     """An answer that others decide on, as for members of a group: it is made once they have, from what they told."""
 
-    told: asyncio.Future[Any]
-    answer: Callable[[asyncio.Future[Any]], Any]
+    told: asyncio.Future[Any] | Told[Any]
+    answer: Callable[[Any], Any]
 
 
 EntityHandler = Callable[[Context, Any], Any | Waiting | Coroutine[Any, Any, Any]]

@@ -202,7 +202,7 @@ def _wait(context: Context, stats: ApiStats, waiting: Waiting) -> Message | Late
             _log.exception("request with key %d version %d failed", header.key, header.version)
             later.fail()
 
-    def when_told(told: asyncio.Future[Any]) -> None:
+    def when_told(told: Any) -> None:
         if told.cancelled():
             return
         if turn.is_over():

@@ -11,6 +11,7 @@ from ottla.broker.context import Context
 from ottla.coordinator.group.classic.requests import Client
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome
+from ottla.coordinator.told import Told
 from ottla.env.slices import breathe
 from ottla.metadata.controller.features import GROUP_VERSION
 from ottla.model.errors import ErrorCode, KafkaError
@@ -56,7 +57,7 @@ def ask(
     return told
 
 
-def code_of(told: asyncio.Future[Any]) -> ErrorCode:
+def code_of(told: asyncio.Future[Any] | Told[Any]) -> ErrorCode:
     """Why there is no answer; raises what is no KafkaError."""
     error = told.exception()
     if error is None:
@@ -66,7 +67,7 @@ def code_of(told: asyncio.Future[Any]) -> ErrorCode:
     raise error
 
 
-def answer_of(told: asyncio.Future[R], otherwise: Callable[[ErrorCode], R]) -> R:
+def answer_of(told: asyncio.Future[R] | Told[R], otherwise: Callable[[ErrorCode], R]) -> R:
     """What was answered; or what stands for an answer, with why there is none."""
     code = code_of(told)
     return told.result() if code is ErrorCode.none else otherwise(code)

@@ -41,6 +41,7 @@ from ottla.broker.stalled_commits import StalledCommits
 from ottla.broker.status import StatusListener
 from ottla.broker.telemetry.telemetry import Telemetry
 from ottla.broker.txn_coordinator import TxnCoordinator
+from ottla.broker.txn_metrics import TxnMetrics
 from ottla.broker.txn_partitions import TxnPartitions
 from ottla.env.loop_lag import LoopLag
 from ottla.env.ports import Env
@@ -86,6 +87,7 @@ class Node:
         for collector in (
             NodeMetrics(self),
             QuorumMetrics(self),
+            TxnMetrics(self),
             ControllerMetrics(self),
             LagMetrics(self),
             RequestsOfAll(self._request_metrics),

@@ -11,6 +11,7 @@ from ottla.coordinator.group.hashing import group_hash
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime
 from ottla.coordinator.shard import Shard
+from ottla.coordinator.told import Told
 from ottla.coordinator.txn.machine import Settings, Surroundings, TxnMachine
 from ottla.metadata.controller.features import TRANSACTION_VERSION
 from ottla.metadata.controller.requests import NewTopic
@@ -82,6 +83,15 @@ class TxnCoordinator:
             failed.set_exception(error)
             failed.exception()  # it may never be asked for, if the client has gone
             return failed
+
+    def ask(self, transactional_id: str, operation: Callable[[TxnMachine], Outcome[R]]) -> Told[R]:
+        """The same for who does not wait in a task."""
+        told: Told[R] = Told()
+        try:
+            self.runtime.shard(self.partition_of(transactional_id)).submit(operation, told.tell)
+        except KafkaError as error:
+            told.tell(None, error)
+        return told
 
     def read(self, transactional_id: str, operation: Callable[[TxnMachine], R]) -> R:
         """The operation must look at what is committed only."""

@@ -81,6 +81,10 @@ class TxnMarkers:
         self._sending: set[int] = set()
         self._endings: dict[str, _Ending] = {}  # the last of each transactional id, until its markers are written
         self._tasks = Tasks(lambda error: _log.error("markers could not be sent: %s", error, exc_info=error))
+        self.without_leader = 0
+        """Markers for partitions that nobody leads at the moment."""
+        self.completed_again = 0
+        """Transactions whose end could not be written to their own log yet."""
         self.unfinished = 0
         """Transactions that are decided and of which not all partitions have heard."""
 
@@ -133,7 +137,8 @@ class TxnMarkers:
             elif self._peers.is_reachable(known.leader):
                 elsewhere.setdefault(known.leader, []).append(key)
             else:
-                self._again(ending, [key])
+                self.without_leader += 1
+                self._node.timers.after(_AGAIN_MS, self._look_for_leader, ending, key)
         for broker_id, keys in elsewhere.items():
             self._queues.setdefault(broker_id, deque()).append((ending, keys))
             if broker_id not in self._sending:
@@ -151,6 +156,10 @@ class TxnMarkers:
     def _told_later(self, ending: _Ending, key: TopicPartition, code: ErrorCode) -> None:
         self._told(ending, key, code)
         self._look_whether_complete(ending)
+
+    def _look_for_leader(self, ending: _Ending, key: TopicPartition) -> None:
+        self.without_leader -= 1
+        self._tell(ending, [key])
 
     def _again(self, ending: _Ending, keys: list[TopicPartition]) -> None:
         self._node.timers.after(_AGAIN_MS, partial(self._tell, ending, keys))
@@ -205,7 +214,12 @@ class TxnMarkers:
             self._over(ending)
         else:
             _log.info("the end of a transaction of %s could not be written: %s", ending.transactional_id, error)
-            self._node.timers.after(_AGAIN_MS, self._look_whether_complete, ending)
+            self.completed_again += 1
+            self._node.timers.after(_AGAIN_MS, self._complete_again, ending)
+
+    def _complete_again(self, ending: _Ending) -> None:
+        self.completed_again -= 1
+        self._look_whether_complete(ending)
 
     # -- other brokers
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.machine import Outcome
+from ottla.coordinator.told import Told
 from ottla.coordinator.txn.machine import TxnMachine
 from ottla.coordinator.txn.transaction import ProducerEpoch
 from ottla.model.errors import ErrorCode
@@ -24,6 +25,25 @@ def add_partitions(
     node: Node, transactional_id: str, producer: ProducerEpoch, partitions: Sequence[TopicPartition], version: int
 ) -> asyncio.Future[ErrorCode]:
     """What the coordinator, which is here, says to it; CONCURRENT_TRANSACTIONS only if markers take long."""
+    done: asyncio.Future[ErrorCode] = node.env.loop.create_future()
+
+    def tell(told: Told[ErrorCode]) -> None:
+        if done.done():
+            return
+        error = told.exception()
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(told.result())
+
+    ask_to_add(node, transactional_id, producer, partitions, version).add_done_callback(tell)
+    return done
+
+
+def ask_to_add(
+    node: Node, transactional_id: str, producer: ProducerEpoch, partitions: Sequence[TopicPartition], version: int
+) -> Told[ErrorCode]:
+    """The same for who does not wait in a task."""
     return _Patient(
         node, transactional_id, lambda txns: txns.add_partitions(transactional_id, producer, partitions, version)
     ).told
@@ -33,7 +53,7 @@ class _Patient:
     def __init__(
         self, node: Node, transactional_id: str, operation: Callable[[TxnMachine], Outcome[ErrorCode]]
     ) -> None:
-        self.told: asyncio.Future[ErrorCode] = node.env.loop.create_future()
+        self.told: Told[ErrorCode] = Told()
         self._node = node
         self._transactional_id = transactional_id
         self._operation = operation
@@ -43,23 +63,16 @@ class _Patient:
     def _ask(self) -> None:
         if self.told.done():
             return  # the client has gone
-        asked = self._node.txns.submit(self._transactional_id, self._operation)
-        if asked.done():
-            self._heard(asked)
-        else:
-            asked.add_done_callback(self._heard)
+        self._node.txns.ask(self._transactional_id, self._operation).add_done_callback(self._heard)
 
-    def _heard(self, asked: asyncio.Future[ErrorCode]) -> None:
-        if self.told.done():
-            return
+    def _heard(self, asked: Told[ErrorCode]) -> None:
         error = asked.exception()
         if error is not None:
-            self.told.set_exception(error)
-            self.told.exception()  # whoever asked may have gone
+            self.told.tell(None, error)
             return
         code = asked.result()
-        if code is not ErrorCode.concurrent_transactions or not self._waits():
-            self.told.set_result(code)
+        if code is not ErrorCode.concurrent_transactions or self.told.done() or not self._waits():
+            self.told.tell(code, None)
 
     def _waits(self) -> bool:
         loop, config = self._node.env.loop, self._node.config

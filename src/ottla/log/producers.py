@@ -302,6 +302,11 @@ class Producers:
             return ended if ongoing is None else ongoing
         return min(ongoing, ended)
 
+    def oldest_open_ms(self) -> int:
+        """When the producer of the oldest open transaction was heard last; -1 if none is open."""
+        oldest = next(iter(self._ongoing.values()), None)
+        return self.entries[oldest].last_timestamp if oldest in self.entries else -1
+
     def on_high_watermark(self, high_watermark: int) -> None:
         if self._ended:
             for first in [first for first, last in self._ended.items() if last < high_watermark]:

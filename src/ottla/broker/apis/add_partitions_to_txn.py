@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from ottla.broker.context import Api, Context, Waiting
 from ottla.broker.group_requests import answer_of
-from ottla.broker.txn_patience import add_partitions
+from ottla.broker.txn_patience import ask_to_add
 from ottla.broker.txn_requests import fenced
 from ottla.coordinator.txn.transaction import EPOCH_BUMPS_FROM, ProducerEpoch
 from ottla.model.errors import ErrorCode, KafkaError
@@ -48,7 +48,7 @@ def _add_for_client(context: Context, request: Any) -> Any | Waiting:
     refused = _refusal(context, transaction)
     if refused:
         return tell(refused)
-    told = add_partitions(context.node, name, producer, partitions, 0)
+    told = ask_to_add(context.node, name, producer, partitions, 0)
     return Waiting(
         told,
         lambda told: tell(

@@ -39,7 +39,7 @@ def handle(context: Context, request: Any) -> Any | Waiting | Coroutine[Any, Any
 
     if context.node.producer_ids.is_empty:  # one may be needed, and be waited for
         return _end_with_ids(context, name, end)
-    return Waiting(context.node.txns.submit(name, end), lambda told: _respond(context, answer_of(told, Ended)))
+    return Waiting(context.node.txns.ask(name, end), lambda told: _respond(context, answer_of(told, Ended)))
 
 
 async def _end_with_ids(context: Context, name: str, end: Callable[[TxnMachine], Outcome[Ended]]) -> Any:

@@ -249,6 +249,9 @@ class TxnMachine:
     def describe(self, transactional_id: str) -> Transaction | None:
         return self.transactions.committed_get(transactional_id)
 
+    def committed(self) -> Iterable[tuple[str, Transaction]]:
+        return self.transactions.committed_items()
+
     def list(
         self,
         producer_ids: Collection[int],

@@ -87,6 +87,8 @@ def _settings(random: Random) -> dict[str, str]:
         "auto.create.topics.enable": "false",
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": "3",
+        "transaction.state.log.num.partitions": "2",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         "group.initial.rebalance.delay.ms": str(random.choice((0, 500))),
         "group.consumer.min.heartbeat.interval.ms": "500",
         "group.consumer.heartbeat.interval.ms": "1000",

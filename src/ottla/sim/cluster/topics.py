@@ -13,7 +13,7 @@ from ottla.sim.workload.client import CREATE_TOPICS, KnownTopic, NoAnswer
 _VERSION = 7
 
 
-async def create(client: ClusterClient, shape: TopicShape) -> KnownTopic:
+async def create(client: ClusterClient, shape: TopicShape, *, is_internal: bool = False) -> KnownTopic:
     """As often as it takes; the oracle watches it from then on."""
     wanted = {
         "name": shape.name,
@@ -33,7 +33,13 @@ async def create(client: ClusterClient, shape: TopicShape) -> KnownTopic:
         except NoAnswer:
             topic = None
         if topic is not None:
-            for number in range(topic.partitions):
-                client.oracle.watch(PartitionId(topic.id, number), f"{topic.name}-{number}")
+            watch(client, topic, is_internal=is_internal)
             return topic
         await client.pause(0.05, 0.3)
+
+
+def watch(client: ClusterClient, topic: KnownTopic, *, is_internal: bool = False) -> None:
+    for number in range(topic.partitions):
+        client.oracle.watch(
+            PartitionId(topic.id, number), f"{topic.name}-{number}", is_internal=is_internal
+        )  # fmt: skip

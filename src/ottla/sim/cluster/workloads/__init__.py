@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Final, NamedTuple
 
+from ottla.sim.cluster.transactions.bank import Bank
 from ottla.sim.cluster.workload import Workload
 from ottla.sim.cluster.workloads.changes import Changes
 from ottla.sim.cluster.workloads.commits import Commits
@@ -24,6 +25,7 @@ WORKLOADS: Final[Mapping[str, Drawn]] = {
     drawn.kind.name: drawn
     for drawn in (
         Drawn(Records, 1.0),
+        Drawn(Bank, 0.3),
         Drawn(Commits, 0.3),
         Drawn(ClassicGroup, 0.25),
         Drawn(ConsumerGroup, 0.25),

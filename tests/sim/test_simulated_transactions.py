@@ -1,0 +1,87 @@
+"""Banks in simulated clusters: transfers are whole or nothing, and are booked once; mistakes in that are found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+from tests.sim import planted_transaction_bugs as bugs
+
+from ottla.sim.cluster.scenario import run
+from ottla.sim.cluster.variation import Variation
+from ottla.sim.outcome import Outcome
+
+BANK = Variation(workloads=("bank",))
+SEEDS = 3
+BLOCK = 10
+WITHIN = 10
+"""Worlds, at most, until a mistake shows."""
+
+FOUND_AT_ONCE = (
+    bugs.read_beyond_open_transactions,
+    bugs.tell_nobody_what_was_aborted,
+)
+FOUND_LATER = (
+    bugs.add_partitions_without_telling,
+    bugs.answer_before_it_is_committed,
+    bugs.commit_what_is_aborted,
+    bugs.forget_markers_when_the_coordinator_moves,
+    bugs.leave_it_when_a_leader_is_away,
+    bugs.let_zombies_go_on,
+    bugs.never_abort_what_takes_too_long,
+    bugs.offsets_are_lost_with_their_transaction,
+    bugs.offsets_count_at_once,
+    bugs.take_batches_of_the_past,
+)
+
+
+@cache
+def outcome(seed: int) -> Outcome:
+    return run(seed, BANK)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_transfers_are_whole_or_nothing(seed: int) -> None:
+    assert not outcome(seed).violations, outcome(seed).report()
+
+
+def test_these_banks_have_seen_what_transactions_go_through() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        seen += outcome(seed).counts
+    for what in (
+        "transfers: committed", "transfers: not committed", "programs that died", "zombies that woke up",
+        "producers fenced", "aborted records left out", "entries booked", "sums of all accounts", "elections",
+    ):  # fmt: skip
+        assert seen[what] > 0, what
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("first", range(1000, 1200, BLOCK))
+def test_transfers_are_whole_or_nothing_in_many_more_worlds(first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        ended = run(seed, BANK)
+        assert not ended.violations, ended.report()
+
+
+@pytest.mark.parametrize("plant", FOUND_AT_ONCE)
+def test_a_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert _is_found()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("plant", FOUND_LATER)
+def test_a_planted_bug_that_needs_more_time_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert _is_found()
+
+
+def _is_found() -> bool:
+    return any(run(seed, BANK).violations for seed in range(WITHIN))
