@@ -13,7 +13,7 @@ from tests.hostile.conftest import MB, Bystander, Peak
 from tests.hostile.many_rows import arrays_in, swollen
 from tests.interop.conftest import create_topic
 from tests.interop.raw import API_VERSIONS, FETCH, METADATA, PRODUCE, Raw, fetch_values, frame, framed, produce_values
-from tests.waiting import PATIENCE_S, at_best
+from tests.waiting import PATIENCE_S, at_best, until
 
 from ottla.broker.apis.registry import ALL
 from ottla.env.slices import MOST_ROWS
@@ -137,16 +137,16 @@ def test_nobody_waits_for_many_partitions_that_are_written_or_read(
     assert at_best(slowest, below=0.5) < 0.5
 
 
-def test_of_many_partitions_those_that_are_there_are_written_and_read(
-    node: NodeProcess, bystander: Bystander, topic_id: UUID
-) -> None:
+def test_of_many_partitions_those_that_are_there_are_written_and_read(node: NodeProcess, bystander: Bystander) -> None:
+    name = "of-one-partition"  # others delete topics here
+    create_topic(node.address, name, 1)
     with Raw(node.port, timeout=60) as raw:
-        raw.send(produced(ROWS // 2, TOPIC))
+        raw.send(produced(ROWS // 2, name))
         (topic,) = raw.receive_answer(PRODUCE, 9).responses
         assert [row.error_code.name for row in topic.partition_responses[:2]] == ["none", "unknown_topic_or_partition"]
         assert [row.index for row in topic.partition_responses] == list(range(ROWS // 2))
         offset = topic.partition_responses[0].base_offset
-        wanted = {(TOPIC, number): offset for number in range(ROWS // 2)}
+        wanted = {(name, number): offset for number in range(ROWS // 2)}
         raw.send(frame(FETCH, 11, **fetch_values(wanted, max_wait_ms=1000)))
         (read,) = raw.receive_answer(FETCH, 11).responses
     assert [row.partition_index for row in read.partitions] == list(range(ROWS // 2))
@@ -157,8 +157,16 @@ def test_a_fetch_of_many_partitions_waits_for_what_is_written(node: NodeProcess,
     """A thousand and more that are all there, and at their ends."""
     create_topic(node.address, "wide", 1200)
     batch = build_batch([Record(None, b"x", time.time_ns() // 1_000_000)])
+    wanted = {("wide", number): 0 for number in range(1200)}
     with Raw(node.port, timeout=60) as raw, Raw(node.port) as other:
-        raw.send(frame(FETCH, 11, **fetch_values({("wide", n): 0 for n in range(1200)}, max_wait_ms=30_000)))
+
+        def all_there() -> bool:
+            """Most of them are made after the topic's creation was answered."""
+            (topic,) = other.ask(FETCH, 11, **fetch_values(wanted)).responses
+            return all(row.error_code.name == "none" for row in topic.partitions)
+
+        until(all_there)
+        raw.send(frame(FETCH, 11, **fetch_values(wanted, max_wait_ms=30_000)))
         time.sleep(0.3)
         assert not raw.has_something()
         began = time.perf_counter()

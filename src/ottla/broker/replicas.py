@@ -151,7 +151,8 @@ class Replicas:
         for resource in delta.changed_configs:
             configured = image.topic(resource.name) if resource.type == ResourceType.TOPIC else None
             if configured is not None:
-                await self._configure(configured, breath)
+                # what a node is told at its start took effect before it; Kafka waits with it then
+                await self._configure(configured, breath, is_change=delta.base is not EMPTY_IMAGE)
         if self._missing:
             self._tell_of_missing()
         if self._to_make and not self._is_making:
@@ -199,14 +200,15 @@ class Replicas:
             return
         breath = Breath(self._env.clock)
         for topic in list(self.image.topics.values()):
-            await self._configure(topic, breath)
+            await self._configure(topic, breath, is_change=True)
 
-    async def _configure(self, topic: TopicImage, breath: Breath) -> None:
+    async def _configure(self, topic: TopicImage, breath: Breath, *, is_change: bool) -> None:
         config = self.log_config_of(topic.name)
         for number in topic.partitions:
             if (partition := self.by_name.get((topic.name, number))) is not None:
                 partition.configure(config)
-                self._logs.configured(partition.log)
+                if is_change:
+                    self._logs.configured(partition.log)
             await breath.take()
 
     def _place(self, topic_id: UUID, name: str, number: int, image: PartitionImage, *, is_new: bool) -> None:

@@ -236,3 +236,4 @@ class _Clerk:
         ledger.told(name, told)
         if told is Told.COMMITTED:
             self._client.oracle.acknowledged += len(entries)
+            self._client.oracle.counts["records acknowledged"] += len(entries)
