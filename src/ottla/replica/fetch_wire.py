@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla.log.epochs import EpochEnd
-from ottla.wire.varint import Malformed, read_length, read_uvarint, uvarint
+from ottla.wire.varint import Malformed, read_length, read_uvarint, skip_tags, uvarint
 
 VERSION: Final = 17
 API_KEY: Final = 1
@@ -119,13 +119,4 @@ def _rows(body: memoryview) -> Iterator[AnswerRow]:
                     diverging = EpochEnd(*_EPOCH_END.unpack_from(body, at))
                 at += length
             yield AnswerRow((topic_id, number), code, high_watermark, start_offset, records, diverging)
-        at = _skip_tags(body, at)
-
-
-def _skip_tags(body: memoryview, at: int) -> int:
-    tags, at = read_uvarint(body, at)
-    for _ in range(tags):
-        _, at = read_uvarint(body, at)
-        length, at = read_uvarint(body, at)
-        at += length
-    return at
+        at = skip_tags(body, at)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.env.ports import Buffer
 from ottla.wire.build import with_rows
-from ottla.wire.varint import Malformed, read_signed, read_uvarint
+from ottla.wire.varint import Malformed, skip_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,25 +77,15 @@ def parse_request_header(frame: Buffer) -> RequestHeader:
             raise MalformedRequest(f"client id says {length} bytes, the request ends before")
         client_id = str(frame[10:position], "utf-8", "replace")
     if is_flexible(key, version):
-        position = _skip_tagged_fields(frame, position)
+        position = _body_after_tags(frame, position)
     return RequestHeader(key, version, correlation_id, client_id, position)
 
 
-def _skip_tagged_fields(data: Buffer, position: int) -> int:
-    if position < len(data) and data[position] == 0:  # no client is known to send any
-        return position + 1
-    view = memoryview(data)
+def _body_after_tags(data: Buffer, position: int) -> int:
     try:
-        count, position = read_signed(view, position)
-        for _ in range(count):
-            _tag, position = read_uvarint(view, position)
-            size, position = read_uvarint(view, position)
-            position += size
+        return skip_tags(data, position)
     except Malformed as error:
         raise MalformedRequest(f"tagged fields of a header cannot be read: {error}") from None
-    if position > len(view):
-        raise MalformedRequest("a tagged field of a header ends outside the message")
-    return position
 
 
 def response_header(key: int, version: int, correlation_id: int) -> bytes:
@@ -109,7 +99,7 @@ def response_body_position(key: int, version: int, frame: Buffer) -> int:
     """Where the body begins in an answer; the correlation id is in the first four bytes."""
     if len(frame) < 4:
         raise MalformedRequest(f"{len(frame)} bytes are too few for a response header")
-    return _skip_tagged_fields(frame, 4) if key != API_VERSIONS and is_flexible(key, version) else 4
+    return _body_after_tags(frame, 4) if key != API_VERSIONS and is_flexible(key, version) else 4
 
 
 def request_header(key: int, version: int, correlation_id: int, client_id: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Unsigned numbers of the flexible protocol, seven bits a byte."""
+"""Unsigned numbers of the flexible protocol, seven bits a byte, and the tagged fields that are made of them."""
 
 from ottla.env.ports import Buffer
 
@@ -37,6 +37,20 @@ def read_length(data: Buffer, position: int) -> tuple[int, int]:
         return value - 1, position + 1
     value, position = read_uvarint(data, position)
     return (value - 1 if value < 0x80000000 else _wrapped(value - 1)), position
+
+
+def skip_tags(data: Buffer, position: int) -> int:
+    """Where the tagged fields that begin at a position end."""
+    if position < len(data) and not data[position]:  # nearly always there are none
+        return position + 1
+    count, position = read_signed(data, position)
+    for _ in range(count):
+        _, position = read_uvarint(data, position)
+        size, position = read_uvarint(data, position)
+        position += size
+        if position > len(data):
+            raise Malformed(f"a tagged field ends at byte {position}, the message at {len(data)}")
+    return position
 
 
 def _wrapped(value: int) -> int:

@@ -17,7 +17,7 @@ from ottla.broker.follower_watch import Key
 from ottla.env.slices import numbers
 from ottla.model.names import NO_EPOCH, NO_OFFSET
 from ottla.wire.codec import MalformedRequest
-from ottla.wire.varint import read_length, read_signed
+from ottla.wire.varint import read_length, read_signed, skip_tags
 
 START_OFFSETS: Final = 5
 SESSIONS: Final = 7
@@ -94,7 +94,7 @@ def _read(version: int, data: memoryview) -> FetchRequest:
                 at = _skip_text(data, at)
             elif tag == 1 and version >= REPLICA_STATE:
                 replica_id, broker_epoch = _REPLICA.unpack_from(data, at)
-                at = _skip_tags(data, at + _REPLICA.size)
+                at = skip_tags(data, at + _REPLICA.size)
             else:
                 at = _skip(data, tag, at, end, later=(1,))
     return FetchRequest(
@@ -133,7 +133,7 @@ def _read_wanted(version: int, data: memoryview, at: int, wanted: dict[Key, Want
                 at += _ROW_OF_4.size
                 wanted[name, number] = Wanted(offset, max_bytes, NO_EPOCH, NO_EPOCH, NO_OFFSET)
         if flexible:
-            at = at + 1 if not data[at] else _skip_tags(data, at)
+            at = skip_tags(data, at)
     return at
 
 
@@ -147,7 +147,7 @@ def _read_forgotten(version: int, data: memoryview, at: int, forgotten: list[Key
             forgotten.append((name, _I32.unpack_from(data, at)[0]))
             at += _I32.size
         if flexible:
-            at = at + 1 if not data[at] else _skip_tags(data, at)
+            at = skip_tags(data, at)
     return at
 
 
@@ -197,14 +197,6 @@ def _skip(data: memoryview, tag: int, at: int, end: int, later: tuple[int, ...] 
     if not at <= end <= len(data):
         raise ValueError(f"a tagged field at byte {at} ends at {end}, the message at {len(data)}")
     return end
-
-
-def _skip_tags(data: memoryview, at: int) -> int:
-    count, at = read_signed(data, at)
-    for _ in range(count):
-        tag, end, at = _tag(data, at)
-        at = _skip(data, tag, at, end)
-    return at
 
 
 def _skip_tags_of_row(version: int, data: memoryview, at: int) -> int:

@@ -16,7 +16,7 @@ from ottla.env.slices import MOST_ROWS, Rows, is_sliced, numbers
 from ottla.record.validate import wrong_at_first_sight
 from ottla.replica.partition import Appended
 from ottla.wire.codec import MalformedRequest
-from ottla.wire.varint import read_length, read_signed, read_uvarint, uvarint
+from ottla.wire.varint import read_length, skip_tags, uvarint
 
 FLEXIBLE: Final = 9
 _TOPIC_IDS: Final = 13
@@ -133,10 +133,10 @@ def _read_flexible(data: memoryview, version: int) -> Request:
             if at >= len(data):
                 raise ValueError("records end outside the request")
             rows.append(Row(index, batch))
-            at = at + 1 if data[at] == 0 else _skip_tags(data, at)
-        at = at + 1 if data[at] == 0 else _skip_tags(data, at)
+            at = skip_tags(data, at)
+        at = skip_tags(data, at)
         topics.append(Topic(encoded, name, topic_id, rows))
-    _skip_tags(data, at)
+    skip_tags(data, at)
     return Request(transactional_id, acks, timeout_ms, topics)
 
 
@@ -157,17 +157,6 @@ def _text(data: memoryview, at: int, length: int) -> str:
     if length > _LONGEST_TEXT or at + length > len(data):
         raise ValueError(f"a text at byte {at} says {length} bytes")
     return str(data[at : at + length], "utf-8", "replace")  # as Kafka does
-
-
-def _skip_tags(data: memoryview, at: int) -> int:
-    count, at = read_signed(data, at)
-    for _ in range(count):
-        _, at = read_uvarint(data, at)
-        size, at = read_uvarint(data, at)
-        at += size
-        if at > len(data):
-            raise ValueError("a tagged field ends outside the request")
-    return at
 
 
 def _read_legacy(data: memoryview) -> Request:

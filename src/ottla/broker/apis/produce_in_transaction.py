@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.broker.context import Context
@@ -38,6 +39,10 @@ class _Kept(NamedTuple):
     partition: Partition
     batch: bytes
     result: asyncio.Future[Appended]
+
+
+def _pass_on(result: asyncio.Future[Appended], appended: asyncio.Future[Appended]) -> None:
+    result.set_result(appended.result())
 
 
 class InTransaction:
@@ -84,7 +89,7 @@ class InTransaction:
             if isinstance(appended, Appended):
                 result.set_result(appended)
             else:
-                appended.add_done_callback(lambda done, result=result: result.set_result(done.result()))  # type: ignore[misc]
+                appended.add_done_callback(partial(_pass_on, result))
 
     def _refused(self, key: TopicPartition) -> Appended:
         code = self._question.codes[key]

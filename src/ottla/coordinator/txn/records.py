@@ -19,7 +19,7 @@ from ottla.coordinator.machine import StoredRecord
 from ottla.coordinator.txn.transaction import Transaction, TxnState
 from ottla.model.errors import OttlaError
 from ottla.model.names import NO_PRODUCER_ID, TopicPartition
-from ottla.wire.varint import read_length, read_uvarint, uvarint
+from ottla.wire.varint import read_length, read_uvarint, skip_tags, uvarint
 
 KEY_TYPE: Final = 0
 _PLAIN, _FLEXIBLE = 0, 1
@@ -169,7 +169,7 @@ def _read_flexible(value: bytes, at: int) -> tuple[tuple[TopicPartition, ...], i
         topic = value[at : at + size].decode()
         count, at = read_length(value, at + size)
         numbers = Struct(f">{count}i").unpack_from(value, at)
-        at = _skip_tags(value, at + count * _INT.size)
+        at = skip_tags(value, at + count * _INT.size)
         partitions += [TopicPartition(topic, number) for number in numbers]
     return tuple(partitions), at
 
@@ -183,12 +183,3 @@ def _read_tags(value: bytes, at: int) -> dict[int, int]:
         found[tag] = int.from_bytes(value[at : at + size], "big", signed=True)
         at += size
     return found
-
-
-def _skip_tags(value: bytes, at: int) -> int:
-    count, at = read_uvarint(value, at)
-    for _ in range(count):
-        _, at = read_uvarint(value, at)
-        size, at = read_uvarint(value, at)
-        at += size
-    return at
