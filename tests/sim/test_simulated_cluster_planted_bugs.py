@@ -50,7 +50,8 @@ ELUSIVE = (
     bugs.take_anyone_into_the_isr,
     bugs.take_rotten_records_over,
 )
-"""Nobody has seen these found yet: they take several coincidences, or another check."""
+"""Nobody has seen these found yet: they take several coincidences, or another check. One that is belongs above."""
+NOT_FOUND_YET = pytest.mark.xfail(reason="no seed has shown it yet", strict=True)
 
 
 @pytest.mark.parametrize("plant", FOUND_AT_ONCE)
@@ -67,7 +68,7 @@ def test_a_planted_bug_is_found(plant: bugs.Plant, monkeypatch: pytest.MonkeyPat
         *((plant, None) for plant in FOUND_LATER),
         *((plant, GROUPS) for plant in FOUND_BY_GROUPS),
         *((plant, CHANGES) for plant in FOUND_BY_CHANGES),
-        *(pytest.param(plant, None, marks=pytest.mark.xfail(strict=False)) for plant in ELUSIVE),
+        *(pytest.param(plant, None, marks=NOT_FOUND_YET) for plant in ELUSIVE),
     ],
 )
 def test_a_planted_bug_that_needs_more_time_is_found(
