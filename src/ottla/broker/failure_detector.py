@@ -58,6 +58,7 @@ _LOOKS_AFTER_S: Final = (0.0, 0.02, 0.1, 0.3, 0.6, 1.0, 2.0, 4.0)
 _LOOKS_AGAIN_AFTER_S: Final = 0.25  # while the dead have to wait for others
 # Between these a live broker with the same id, from a copied folder, has time to be heard.
 _LOOKS_FOR_SUCCESSOR_AFTER_S: Final = (0.0, 0.25)
+_TRIES_FOR_SUCCESSOR: Final = 4
 _FAST: Final = 3  # so often a broker is found dead at once
 _WITHIN_S: Final = 60.0
 
@@ -142,7 +143,11 @@ class FailureDetector:
                 return False
             _log.info("broker %d is here again, and nobody listens at its addresses", broker.id)
             self._is_dead(incarnation)
-        return await self._fence(incarnation, _ALL_ANSWER_WITHIN_S)
+        for _ in range(_TRIES_FOR_SUCCESSOR):
+            if await self._fence(incarnation, _ALL_ANSWER_WITHIN_S):
+                return True
+            await asyncio.sleep(_LOOKS_AGAIN_AFTER_S)  # others who died with it may be on their way as well
+        return False
 
     def _took_over(self) -> None:
         self._dead.clear()
