@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ottla.broker")
 _MADE_AT_ONCE: Final = 10  # and as many more as take no longer than
-_AT_ONCE_S: Final = 0.015
+_AT_ONCE_S: Final = 0.005
 _OTHERS_AFTER_S: Final = 0.1
 
 
