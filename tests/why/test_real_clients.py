@@ -6,6 +6,10 @@ of its own and none with a second chance.
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -130,7 +134,8 @@ STORIES: Final[list[Story]] = [
     closed, killed, stopped_for_a_while, stopped_for_good, stopped_again_and_again, kept_busy, static_members_restarted,
     static_member_away_for_too_long, deployed_one_after_the_other, made_larger, made_smaller,
 ]  # fmt: skip
-HARMLESS: Final = {"started", "idle-members"}
+HARMLESS: Final = {"started", "idle-members", "broker-stood-still"}
+"""What blames nobody."""
 SIDE_BY_SIDE: Final = 20
 
 
@@ -166,6 +171,22 @@ def test_real_clients(node: NodeProcess, story: Story, protocol: str) -> None:
             return
         wrong.append(told)
     pytest.fail("\n".join(wrong))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_broker_that_stood_still_blames_nobody(node: NodeProcess, protocol: str) -> None:
+    """For longer than its members' sessions last: what they said meanwhile is heard before anyone is missed."""
+    with group_of(node, protocol, 0, QUICK) as group:
+        group.start("one", "two", "three", **{"max.poll.interval.ms": "60000"})
+        group.settle(3)
+        before = group.why()["history"]
+        os.kill(node.pid, signal.SIGSTOP)
+        time.sleep(2 * QUICK.session_s)
+        os.kill(node.pid, signal.SIGCONT)
+        time.sleep(2 * QUICK.session_s)
+        group.settle(3)
+        assert group.findings().keys() <= HARMLESS, json.dumps(group.why(), indent=1)
+        assert len(before) <= len(group.why()["history"]) <= len(before) + 1
 
 
 @pytest.mark.slow

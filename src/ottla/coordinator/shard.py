@@ -38,6 +38,8 @@ _log = logging.getLogger("ottla.coordinator")
 _ALL: Final = -1
 _RECORD_OVERHEAD: Final = 40
 _AGAIN_MS: Final = 500
+_LATE_S: Final = 0.2
+_LISTEN_S: Final = 0.5  # to what came while this node stood still, before conclusions are drawn from silence
 
 
 class State(Enum):
@@ -66,6 +68,7 @@ class _Alarm:
     rings: float  # by the loop's clock; the operation may be due later
     due: float
     operation: Callable[[], Outcome[Any]]
+    was_put_off: bool = False  # since it rang late
 
 
 class Shard(Generic[M]):
@@ -352,7 +355,7 @@ class Shard(Generic[M]):
         due = self._loop.time() + delay_ms / 1000
         alarm = self._alarms.get(name)
         if alarm is not None and alarm.rings <= due:
-            alarm.due, alarm.operation = due, operation
+            alarm.due, alarm.operation, alarm.was_put_off = due, operation, False
             return
         self.cancel(name)
         if self.state is not State.CLOSED:
@@ -365,7 +368,11 @@ class Shard(Generic[M]):
 
     def _ring(self, name: object) -> None:
         alarm = self._alarms.pop(name)
-        left_s = alarm.due - self._loop.time()
+        now = self._loop.time()
+        left_s = alarm.due - now
+        if left_s <= 0 and now - alarm.rings > _LATE_S and not alarm.was_put_off:
+            left_s, alarm.was_put_off = _LISTEN_S, True
+            alarm.due = now + left_s
         if left_s > 0:
             alarm.timer = self._timers.after(left_s * 1000, self._ring, name)
             alarm.rings = alarm.due

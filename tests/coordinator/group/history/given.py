@@ -83,6 +83,11 @@ class World:
         self.coordinator.advance(until - self.now)
         self.think()
 
+    def stand_still(self, seconds: float) -> None:
+        """The coordinator's node: nothing is heard and no alarm rings, and then first what is overdue."""
+        self.coordinator.now_ms += int(seconds * 1000)
+        self.historian.stood_still(int(seconds * 1000))
+
     def think(self) -> None:
         events = self.coordinator.events
         for event in events[self._seen :]:
