@@ -1,7 +1,7 @@
 """Real clients that are closed, killed, stopped and kept busy: each time the group knows why.
 
-Each once in the ordinary run; among the slow tests with both protocols, twenty groups side by side, each with a timing
-of its own and none with a second chance.
+Each once in the ordinary run; among the slow tests with both protocols, twenty groups, ten of them side by side, each
+with a timing of its own and none with a second chance.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ STORIES: Final[list[Story]] = [
 ]  # fmt: skip
 HARMLESS: Final = {"started", "idle-members", "broker-stood-still"}
 """What blames nobody."""
-SIDE_BY_SIDE: Final = 20
+REPETITIONS: Final = 20
+SIDE_BY_SIDE: Final = 10
 
 
 def wrongly_told(node: NodeProcess, story: Story, protocol: str, seed: int, pace: Pace) -> str | None:
@@ -176,8 +177,8 @@ def test_real_clients(node: NodeProcess, story: Story, protocol: str) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_broker_that_stood_still_blames_nobody(node: NodeProcess, protocol: str) -> None:
     """For longer than its members' sessions last: what they said meanwhile is heard before anyone is missed."""
-    with group_of(node, protocol, 0, QUICK) as group:
-        group.start("one", "two", "three", **{"max.poll.interval.ms": "60000"})
+    with group_of(node, protocol, 0, QUICK._replace(poll_s=60)) as group:
+        group.start("one", "two", "three")
         group.settle(3)
         before = group.why()["history"]
         os.kill(node.pid, signal.SIGSTOP)
@@ -200,6 +201,6 @@ def test_real_clients_twenty_times(node: NodeProcess, story: Story, protocol: st
             return f"seed {seed}: {never}"
 
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        told = [*pool.map(play, range(SIDE_BY_SIDE))]
+        told = [*pool.map(play, range(REPETITIONS))]
     wrong = [each for each in told if each is not None]
     assert not wrong, f"{len(wrong)} of {len(told)}:\n" + "\n".join(wrong)

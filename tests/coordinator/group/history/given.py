@@ -170,10 +170,10 @@ class Client:
         self._tick()
         self._commit_tick()
 
-    def close(self) -> None:
+    def close(self, hang_up_ms: float = 200) -> None:
         if self.instance is None:
             self._leave("the consumer is being closed")
-        self.world.after(self.world.between(1, 200), self._hang_up)
+        self.world.after(self.world.between(1, hang_up_ms), self._hang_up)
         self._die()
 
     def kill(self) -> None:

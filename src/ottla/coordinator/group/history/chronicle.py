@@ -148,7 +148,7 @@ class Chronicle:
             evidence.joined = member.joined
             evidence.session_ms, evidence.poll_ms = member.session_ms, member.poll_ms
             evidence.heard, evidence.committed = contact.heard_ms, contact.committed_ms
-            evidence.stood_still_ms = self._standstills.between(_silent_since(what, at, evidence), at)
+            evidence.stood_still_ms = self._standstills.longest(_silent_since(what, at, evidence), at)
         self._roster.keep_label(who, member_id)
         change = Change(at, what, who, reason, evidence=evidence)
         look(change, contact)

@@ -6,7 +6,7 @@ what its connection did, when it was last heard and last committed, and who came
 | goodbye | connection | then | verdict |
 |---|---|---|---|
 | with a reason | | | what it says |
-| yes | closed at once | | it was closed |
+| yes | closed at once, or soon and it did not come back | | it was closed |
 | yes | stays | no commits for long, it has been in for that long; may come back by it | poll interval, probably |
 | yes | stays | it had just committed, or just joined | unsubscribed, probably |
 | no, session ran out | had been closed | | it died |
@@ -30,11 +30,15 @@ from ottla.coordinator.group.history.words import clock, seconds
 
 CLOSED_SOON_MS: Final = 2000
 """A client that closes ends its connection as soon as it has left."""
+CLOSED_LATER_MS: Final = 15_000
+"""On a busy machine that may take a while. One that only unsubscribes keeps it for minutes."""
 SUCCESSOR_WITHIN_MS: Final = 10 * 60_000
 HEARD_AGAIN_MS: Final = 2000
 """How soon after a node has stood still all that waited in its connections is read, and answered by clients."""
-STILL_FOR_LONG: Final = 0.2
-"""The share of the time that was given to a member from which on a standstill of the broker may be why it missed it."""
+STILL_FOR_LONG: Final = 0.5
+"""The share of a session from which on a standstill of the broker may be why it ran out."""
+LATE_ANSWER_MS: Final = 500
+"""By this much an answer comes too late for clients that wait for it only from one heartbeat to the next."""
 SURGE_MS: Final = 30_000
 """How long before an old one is closed its successor may have come, where that one is started first."""
 _REASONS: Final = (("poll timeout", "poll_interval"), ("being closed", "closed"), ("unsubscribed", "unsubscribed"))
@@ -192,6 +196,11 @@ def _judge_left(departure: Departure) -> None:
         departure.verdict = Verdict.CLOSED
         departure.clues.append("it said goodbye and closed its connection, as clients do that are closed")
         return
+    if seen.closed is not None and seen.closed - change.at <= CLOSED_LATER_MS and _just_ended(departure):
+        departure.verdict = Verdict.CLOSED
+        departure.is_certain = False
+        departure.clues.append(f"it said goodbye, and its connection ended {seconds(seen.closed - change.at)} later")
+        return
     departure.is_certain = False
     stays = f"stayed open for {seconds(seen.closed - change.at)}" if seen.closed is not None else "stays open"
     departure.clues.append(f"it left by itself, but its connection {stays}: its process goes on")
@@ -201,6 +210,10 @@ def _judge_left(departure: Departure) -> None:
     else:
         departure.verdict = Verdict.UNSUBSCRIBED
     _tell_return(departure)
+
+
+def _just_ended(departure: Departure) -> bool:
+    return departure.returned is None and not _had_stalled(departure.change, departure.evidence)
 
 
 def _had_stalled(change: Change, seen: Evidence) -> bool:
@@ -280,7 +293,10 @@ def _judge_broker(departure: Departure) -> None:
     joined = [join.at for join in (departure.returned, departure.successor) if join is not None]
     back = _first(seen.returned, *joined)
     last = seen.heard if seen.heard is not None else change.at - seen.session_ms
-    if back is None or back - change.at > HEARD_AGAIN_MS or back - last - seen.stood_still_ms >= seen.session_ms:
+    is_long = seen.stood_still_ms >= STILL_FOR_LONG * seen.session_ms
+    if not is_long or back is None or back - change.at > HEARD_AGAIN_MS:
+        return
+    if back - last - seen.stood_still_ms >= seen.session_ms:
         return
     departure.verdict = Verdict.BROKER_STOOD_STILL
     departure.is_certain = True
@@ -315,11 +331,9 @@ def _judge_missed(departure: Departure) -> None:
     departure.is_certain = False
     if seen.stood_still_ms:
         departure.clues.append(_standstill(seen))
-        if seen.stood_still_ms >= STILL_FOR_LONG * seen.poll_ms:
-            departure.verdict = Verdict.BROKER_STOOD_STILL
-            return
     if change.what is What.REVOCATION_MISSED and seen.committed is not None and not _had_stalled(change, seen):
-        departure.verdict = Verdict.HELD_ON
+        is_late = seen.stood_still_ms >= LATE_ANSWER_MS
+        departure.verdict = Verdict.BROKER_STOOD_STILL if is_late else Verdict.HELD_ON
         departure.clues.append(f"it was alive and committed until {clock(seen.committed)}: it did call poll()")
         _tell_return(departure)
         return

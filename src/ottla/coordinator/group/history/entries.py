@@ -117,7 +117,7 @@ class Evidence:
     taken_over: int | None = None
     """When this coordinator took over, if it did while this was a member: before that it knows of no connection."""
     stood_still_ms: int = 0
-    """How long the coordinator's own node stood still while something was expected of the member."""
+    """For how long at once the coordinator's own node stood still while something was expected of the member."""
 
 
 @dataclass(slots=True)

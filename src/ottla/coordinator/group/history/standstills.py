@@ -7,7 +7,7 @@ theirs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 _KEPT: Final = 512
@@ -25,9 +25,14 @@ class Standstills:
 
     def between(self, began: int, ended: int) -> int:
         """How many of the milliseconds between two moments."""
-        total = 0
+        return sum(self._within(began, ended))
+
+    def longest(self, began: int, ended: int) -> int:
+        """Between two short ones a node listens, and hears what has waited: only a long one is an excuse."""
+        return max(self._within(began, ended), default=0)
+
+    def _within(self, began: int, ended: int) -> Iterator[int]:
         for start, end in reversed(self._all):
             if end <= began:
                 break
-            total += max(min(end, ended) - max(start, began), 0)
-        return total
+            yield max(min(end, ended) - max(start, began), 0)
