@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from ottla.broker.apis.offset_commit_again import CommitsBefore
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.group_history import GroupHistory
 from ottla.coordinator.group.hashing import group_hash as group_hash
@@ -44,6 +45,7 @@ class GroupCoordinator:
         self._config = config
         self._partitions = 0  # of the topic, once that is known
         self.history = history
+        self.commits_before = CommitsBefore()
         reply_within_ms = config.current.get_int("offsets.commit.timeout.ms")
         self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make, reply_within_ms)
 
