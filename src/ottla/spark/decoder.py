@@ -55,7 +55,8 @@ class Aborted(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    batches: list[pa.RecordBatch]
+    batches: Iterator[pa.RecordBatch]
+    """Made when they are asked for: the next fetch can be under way meanwhile."""
     next_offset: int
     """Where to go on: behind the last whole batch, whether or not it had records for anybody. The offset that was asked
     for if there was no whole batch."""
@@ -74,20 +75,22 @@ class Decoder:
     ) -> Decoded:
         """`aborted` is the list of the same answer; none if everything is to be read (read_uncommitted).
 
-        CorruptBatch if the bytes are damaged.
+        CorruptBatch, here or while batches are made, if the bytes are damaged.
         """
         view = memoryview(records).toreadonly()
         data = np.frombuffer(view, dtype=np.uint8)
         table, numbers = self._listed(data, from_offset, until_offset, aborted)
+        next_offset = until_offset if numbers[kernels.IS_DONE] else int(numbers[kernels.NEXT_OFFSET])
+        return Decoded(self._batches(view, data, table, from_offset, until_offset), min(next_offset, until_offset))
+
+    def _batches(
+        self, view: memoryview, data: Any, table: Any, from_offset: int, until_offset: int
+    ) -> Iterator[pa.RecordBatch]:
         if self._check_crcs:
             self._check(view, table)
-        batches = [
-            made
-            for piece in self._pieces(view, data, table)
-            if (made := self._columns(piece, from_offset, until_offset))
-        ]
-        next_offset = until_offset if numbers[kernels.IS_DONE] else int(numbers[kernels.NEXT_OFFSET])
-        return Decoded(batches, min(next_offset, until_offset))
+        for piece in self._pieces(view, data, table):
+            if (batch := self._columns(piece, from_offset, until_offset)) is not None:
+                yield batch
 
     def _listed(self, data: Any, from_offset: int, until_offset: int, aborted: Sequence[Aborted]) -> tuple[Any, Any]:
         in_order = np.array(sorted(aborted, key=lambda one: one.first_offset), dtype=np.int64).reshape(-1, 2)
