@@ -172,10 +172,13 @@ class Replicas:
         try:
             await asyncio.sleep(_OTHERS_AFTER_S)  # whoever asked for them looks at the metadata first
             breath = Breath(self._env.clock)
-            for key in list(self._to_make):  # one that cannot be made now stays for who asks for it
-                if key in self._to_make:
-                    self._make(key)
-                await breath.take()
+            tried: dict[PartitionKey, None] = {}  # one that cannot be made now stays for who asks for it
+            while untried := [key for key in self._to_make if key not in tried]:  # others come meanwhile
+                for key in untried:
+                    tried[key] = None
+                    if key in self._to_make:
+                        self._make(key)
+                    await breath.take()
         finally:
             self._is_making = False
 

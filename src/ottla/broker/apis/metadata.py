@@ -18,7 +18,7 @@ from uuid import UUID
 
 from ottla.broker.answer_cache import Encoded
 from ottla.broker.brokers import any_controller, brokers_on, offline_replicas
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.error_codes import errors_in
 from ottla.env.ports import Buffer
 from ottla.env.slices import breathe
@@ -239,6 +239,3 @@ def _partition(context: Context, image: MetadataImage, number: int, partition: P
         "isr_nodes": isr,
         "offline_replicas": offline_replicas(image, partition, listener),
     }
-
-
-API: Final = Api(_KEY, "Metadata", oldest=0, newest=13, handle_raw=handle)

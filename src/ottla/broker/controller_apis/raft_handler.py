@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.context import Context, Handler, Waiting
 from ottla.model.errors import ErrorCode
 from ottla.raft import rpc
 from ottla.raft.messages import ChangeVotersResponse, Request, Response
@@ -23,15 +23,7 @@ _MESSAGES: Final = {
 }
 
 
-def raft_api(
-    key: int,
-    name: str,
-    oldest: int,
-    newest: int,
-    operation: Operation = Operation.CLUSTER_ACTION,
-    *,
-    forwards: bool = False,
-) -> Api:
+def raft_handler(key: int, operation: Operation = Operation.CLUSTER_ACTION) -> Handler:
     def handle(context: Context, entity: Any) -> Any:
         if not context.allowed(operation, Resource.CLUSTER, CLUSTER_NAME):
             return _answer(context, key, rpc.refusal(key, ErrorCode.cluster_authorization_failed))
@@ -45,7 +37,7 @@ def raft_api(
 
         return Waiting(context.node.raft.handle(request), answer)
 
-    return Api(key, name, oldest=oldest, newest=newest, handle=handle, forwards=forwards)
+    return handle
 
 
 def _answer(context: Context, key: int, response: Response) -> Any:
