@@ -63,4 +63,6 @@ ALL: Final[tuple[Api, ...]] = (
     Api(72, "PushTelemetry", 0, 0, is_offered=_with_telemetry),
     Api(68, "ConsumerGroupHeartbeat", 0, 1),
     Api(69, "ConsumerGroupDescribe", 0, 1, takes_long=True),
+    Api(80, "AddRaftVoter", 0, 1, forwards=True),
+    Api(81, "RemoveRaftVoter", 0, 0, forwards=True),
 )

@@ -21,6 +21,8 @@ _AS_A_BROKER_DOES: Final = {
     "DescribeQuorum",
     "UpdateFeatures",
     "UnregisterBroker",
+    "AddRaftVoter",
+    "RemoveRaftVoter",
 }
 
 ALL: Final[tuple[Api, ...]] = (
@@ -36,8 +38,6 @@ ALL: Final[tuple[Api, ...]] = (
     _Api(67, "AllocateProducerIds", 0, 0),
     _Api(70, "ControllerRegistration", 0, 0),
     _Api(73, "AssignReplicasToDirs", 0, 0),
-    _Api(80, "AddRaftVoter", 0, 1, forwards=True),
-    _Api(81, "RemoveRaftVoter", 0, 0, forwards=True),
     _Api(82, "UpdateRaftVoter", 0, 0),
     # what clients ask for, directly or through a broker
     _Api(33, "AlterConfigs", 0, 2, takes_long=True, forwards=True),
