@@ -116,7 +116,7 @@ def made_larger(group: Group) -> tuple[str, list[Member]]:
     group.misses_nobody()
     group.start("one", "two")
     group.settle(2)
-    group.wait(5.5, 6.5)  # who comes at once belongs to the beginning
+    group.wait(11, 13)  # who comes at once belongs to the beginning
     return "scaled-up", group.start("three", "four")
 
 

@@ -236,10 +236,10 @@ def more_members_than_partitions(world: World) -> tuple[set[Kind], list[Client]]
 STORIES: Final[list[Story]] = [
     closed, closed_on_a_busy_machine, killed, killed_and_started_again, in_a_crash_loop, paused,
     paused_longer_than_the_session_again_and_again, too_long_without_poll, too_long_without_poll_and_says_so,
-    too_long_without_poll_in_a_rebalance, unsubscribed,
-    static_restart, static_too_late, same_instance_id_twice, rolling_deployment, rolling_deployment_of_pods, scaled_up,
-    scaled_down, other_topics, more_partitions, one_slow_to_rejoin, the_broker_stood_still,
-    one_paused_while_the_broker_stood_still_for_a_moment, more_members_than_partitions,
+    too_long_without_poll_in_a_rebalance, unsubscribed, static_restart, static_too_late, same_instance_id_twice,
+    rolling_deployment, rolling_deployment_of_pods, scaled_up, scaled_down, other_topics, more_partitions,
+    one_slow_to_rejoin, the_broker_stood_still, one_paused_while_the_broker_stood_still_for_a_moment,
+    more_members_than_partitions,
 ]  # fmt: skip
 
 MAY_COME_ALONG: Final[dict[Story, set[Kind]]] = {
