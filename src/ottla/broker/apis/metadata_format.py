@@ -11,7 +11,7 @@ from uuid import UUID
 from ottla.broker.brokers import BrokerAddress
 from ottla.env.slices import Rows
 from ottla.model.errors import ErrorCode
-from ottla.wire.varint import uvarint
+from ottla.wire.pieces import count, text
 
 RACKS: Final = 1
 CLUSTER_ID: Final = 2
@@ -31,7 +31,6 @@ _LED: Final = Struct(">hii")  # error, partition, leader
 _LED_EPOCH: Final = Struct(">hiii")
 _NO_TAGS: Final = b"\x00"
 _NO_ID: Final = bytes(16)
-_NULL: Final = -1
 
 
 class Row(NamedTuple):
@@ -68,18 +67,18 @@ def write_answer(version: int, answer: Answer) -> bytes:
     parts: list[bytes] = []
     if version >= THROTTLED:
         parts.append(_INT.pack(0))
-    parts.append(_count(len(answer.brokers), flexible))
+    parts.append(count(len(answer.brokers), flexible))
     for broker in answer.brokers:
-        parts += (_INT.pack(broker.id), _text(broker.host, flexible), _INT.pack(broker.port))
+        parts += (_INT.pack(broker.id), text(broker.host, flexible), _INT.pack(broker.port))
         if version >= RACKS:
-            parts.append(_text(broker.rack, flexible))
+            parts.append(text(broker.rack, flexible))
         if flexible:
             parts.append(_NO_TAGS)
     if version >= CLUSTER_ID:
-        parts.append(_text(answer.cluster_id, flexible))
+        parts.append(text(answer.cluster_id, flexible))
     if version >= RACKS:
         parts.append(_INT.pack(answer.controller_id))
-    parts.append(_count(len(answer.topics), flexible))
+    parts.append(count(len(answer.topics), flexible))
     for topic in answer.topics:
         _write_topic(version, topic, parts)
     if OPERATIONS <= version <= CLUSTER_OPERATIONS_TO:
@@ -104,12 +103,12 @@ def errors_of(version: int, answer: Answer) -> Iterator[ErrorCode]:
 
 def _write_topic(version: int, topic: Topic, parts: list[bytes]) -> None:
     flexible = version >= FLEXIBLE
-    parts += (_SHORT.pack(topic.code.value), _text(topic.name, flexible))
+    parts += (_SHORT.pack(topic.code.value), text(topic.name, flexible))
     if version >= IDS:
         parts.append(topic.id.bytes if topic.id is not None else _NO_ID)
     if version >= RACKS:
         parts.append(b"\x01" if topic.is_internal else b"\x00")
-    parts.append(_count(len(topic.rows), flexible))
+    parts.append(count(len(topic.rows), flexible))
     parts += [_row(version, flexible, row) for row in Rows(topic.rows)]
     if version >= OPERATIONS:
         parts.append(_INT.pack(topic.operations))
@@ -132,15 +131,4 @@ def _row(version: int, flexible: bool, row: Row) -> bytes:
 @lru_cache(maxsize=4096)
 def _ids(ids: tuple[int, ...], flexible: bool) -> bytes:
     """Of many thousand partitions most lie on the same few brokers as others do."""
-    return _count(len(ids), flexible) + Struct(f">{len(ids)}i").pack(*ids)
-
-
-def _count(number: int, flexible: bool) -> bytes:
-    return uvarint(number + 1) if flexible else _INT.pack(number)
-
-
-def _text(text: str | None, flexible: bool) -> bytes:
-    if text is None:
-        return uvarint(0) if flexible else _SHORT.pack(_NULL)
-    encoded = text.encode()
-    return (uvarint(len(encoded) + 1) if flexible else _SHORT.pack(len(encoded))) + encoded
+    return count(len(ids), flexible) + Struct(f">{len(ids)}i").pack(*ids)
