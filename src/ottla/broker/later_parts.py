@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 from importlib import import_module
 from threading import Thread
@@ -9,7 +10,7 @@ from typing import Final
 
 from ottla.broker.context import Api
 
-_COORDINATORS: Final = ("ottla.coordinator.group.machine", "ottla.raft.rpc")
+_COORDINATORS: Final = ("ottla.coordinator.group.machine", "ottla.coordinator.txn.machine", "ottla.raft.rpc")
 
 
 def import_in_background(apis: Iterable[Api]) -> None:
@@ -22,3 +23,4 @@ def import_all(apis: Iterable[Api]) -> None:
         api.load()
     for module in _COORDINATORS:
         import_module(module)
+    gc.freeze()  # it stays for good: full collections need not look at it again
