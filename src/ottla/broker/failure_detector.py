@@ -23,7 +23,7 @@ with its power and the end of its logs, must not lead in its place:
 - Those who are found dead together are fenced in one decision. Nobody of them is elected, and where nobody else is left
   the last leader is the one to come back.
 
-A broker that keeps dying is found so three times a minute; after that it waits for its session, and so do those who
+A broker that keeps dying is found so ten times a minute; after that it waits for its session, and so do those who
 would have to move leaders for it each time. Every controller learns which addresses answer, so that one that takes over
 can tell: it dials all brokers that are not fenced.
 
@@ -59,7 +59,7 @@ _LOOKS_AGAIN_AFTER_S: Final = 0.25  # while the dead have to wait for others
 # Between these a live broker with the same id, from a copied folder, has time to be heard.
 _LOOKS_FOR_SUCCESSOR_AFTER_S: Final = (0.0, 0.25)
 _TRIES_FOR_SUCCESSOR: Final = 4
-_FAST: Final = 3  # so often a broker is found dead at once
+_FAST: Final = 10  # so often a broker is found dead at once: one that dies while it starts is soon beyond that
 _WITHIN_S: Final = 60.0
 
 
