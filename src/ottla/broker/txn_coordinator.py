@@ -10,7 +10,7 @@ from ottla.broker.txn_markers import ShardMarkers, TxnMarkers
 from ottla.coordinator.group.hashing import group_hash
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime
-from ottla.coordinator.shard import Shard
+from ottla.coordinator.shard import Haste, Shard
 from ottla.coordinator.told import Told
 from ottla.coordinator.txn.machine import Settings, Surroundings, TxnMachine
 from ottla.metadata.controller.features import TRANSACTION_VERSION
@@ -84,11 +84,13 @@ class TxnCoordinator:
             failed.exception()  # it may never be asked for, if the client has gone
             return failed
 
-    def ask(self, transactional_id: str, operation: Callable[[TxnMachine], Outcome[R]]) -> Told[R]:
+    def ask(
+        self, transactional_id: str, operation: Callable[[TxnMachine], Outcome[R]], haste: Haste = Haste.THIS_TURN
+    ) -> Told[R]:
         """The same for who does not wait in a task."""
         told: Told[R] = Told()
         try:
-            self.runtime.shard(self.partition_of(transactional_id)).submit(operation, told.tell)
+            self.runtime.shard(self.partition_of(transactional_id)).submit(operation, told.tell, haste)
         except KafkaError as error:
             told.tell(None, error)
         return told

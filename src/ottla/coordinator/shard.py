@@ -2,8 +2,8 @@
 
     loading   the log is replayed; requests are refused with COORDINATOR_LOAD_IN_PROGRESS
     active    an operation decides; its records are applied at once and wait in a batch with those of other operations
-              of this turn of the loop; the batch is appended; once it is committed the replies go out. The first
-              operation for a while that knows how to apply its own records need not wait for others
+              of this turn of the loop (or as `Haste` says); the batch is appended; once it is committed the replies go
+              out. The first operation for a while that knows how to apply its own records need not wait for others
     closed    leadership is elsewhere
 
 An append that fails takes back all that was decided since: later decisions were built on it.
@@ -41,12 +41,21 @@ _RECORD_OVERHEAD: Final = 40
 _AGAIN_MS: Final = 500
 _LATE_S: Final = 0.2
 _LISTEN_S: Final = 0.5  # to what came while this node stood still, before conclusions are drawn from silence
+_MOMENT_S: Final = 0.005
 
 
 class State(Enum):
     LOADING = auto()
     ACTIVE = auto()
     CLOSED = auto()
+
+
+class Haste(Enum):
+    """When what was decided is appended. Records that wait are appended with the first that does not."""
+
+    NOW = "few ask here at a time: to wait for others' records would only cost time"
+    THIS_TURN = "with those of other operations of this turn of the loop"
+    NEXT = "nobody waits for it: with the next records, or in a moment if none come"
 
 
 Tell = Callable[[Any, KafkaError | None], None]
@@ -140,16 +149,16 @@ class Shard(Generic[M]):
 
     # -- operations
 
-    def write(self, operation: Callable[[M], Outcome[R]]) -> asyncio.Future[R]:
+    def write(self, operation: Callable[[M], Outcome[R]], haste: Haste = Haste.THIS_TURN) -> asyncio.Future[R]:
         """Decides now; the reply comes when all that the decision rests on is committed."""
         done: asyncio.Future[R] = self._loop.create_future()
-        self.submit(operation, partial(_settle, done))
+        self.submit(operation, partial(_settle, done), haste)
         return done
 
-    def submit(self, operation: Callable[[M], Outcome[R]], tell: Tell) -> None:
+    def submit(self, operation: Callable[[M], Outcome[R]], tell: Tell, haste: Haste = Haste.THIS_TURN) -> None:
         """The same with a callback, which may be called at once; never while a decision is being made here."""
         self.check()
-        self._accept(whole(operation, self.machine), tell)
+        self._accept(whole(operation, self.machine), tell, haste)
 
     def write_in_transaction(
         self, operation: Callable[[M], Outcome[R]], producer_id: int, producer_epoch: int
@@ -199,7 +208,7 @@ class Shard(Generic[M]):
         self.check()
         return operation(self.machine)
 
-    def _accept(self, outcome: Outcome[Any], tell: Tell) -> None:
+    def _accept(self, outcome: Outcome[Any], tell: Tell, haste: Haste = Haste.THIS_TURN) -> None:
         if outcome.records:
             if outcome.take_over is not None and self._is_calm():
                 self._append_at_once(outcome, outcome.take_over, tell)
@@ -210,11 +219,15 @@ class Shard(Generic[M]):
                 _undo(outcome, error)
                 tell(None, error)
                 return
-            if not self._append_is_due:
+            if haste is Haste.THIS_TURN and not self._append_is_due:
                 self._append_is_due = True
                 self._loop.call_soon(self._append_what_waits)
+            elif haste is Haste.NEXT:
+                self._loop.call_later(_MOMENT_S, self._append_what_waits)
         self._await_commit(outcome, tell)
-        if self._batch_bytes > self.partition.log.config.max_message_bytes:
+        if haste is Haste.NOW and outcome.records:
+            self._append_what_waits()
+        elif self._batch_bytes > self.partition.log.config.max_message_bytes:
             self._append()  # it may be too large even alone: to be known before anything is decided on it
 
     def _is_calm(self) -> bool:

@@ -23,7 +23,7 @@ from ottla.broker.apis.offset_commit_format import (
     write_all_fine,
     write_answer,
 )
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.long_requests import SMALL_BYTES
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.group.offsets import Member, Row
@@ -235,6 +235,3 @@ def _frame(context: Context, request: Request, refused: _Refused, result: ErrorC
     if errors := [code for each in told.values() for _, code in each if code is not _NONE]:
         context.count_errors(errors)
     return write_answer(header.version, header.correlation_id, ((named, each) for (_, named), each in told.items()))
-
-
-API: Final = Api(_KEY, "OffsetCommit", oldest=2, newest=10, handle_raw=handle)
