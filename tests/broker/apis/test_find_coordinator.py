@@ -92,8 +92,8 @@ def test_who_is_told_of_a_coordinator_is_not_sent_away_by_it(tmp_path: Path) -> 
     with running_node(tmp_path) as node:
         for number in range(30):
             name = f"transfer-{number}"
-            until(
-                lambda name=name: find(node.address, 6, TRANSACTION, name).coordinators[0].error_code is ErrorCode.none
-            )
+            for _ in attempts(f"{name} has a coordinator"):
+                if find(node.address, 6, TRANSACTION, name).coordinators[0].error_code is ErrorCode.none:
+                    break
             (row,) = ask(node.address, 65, 0, transactional_ids=[name]).transaction_states
             assert row.error_code is not ErrorCode.not_coordinator
