@@ -12,7 +12,6 @@ from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime
 from ottla.coordinator.shard import Haste, Shard
 from ottla.coordinator.told import Told
-from ottla.coordinator.txn.machine import Settings, Surroundings, TxnMachine
 from ottla.metadata.controller.features import TRANSACTION_VERSION
 from ottla.metadata.controller.requests import NewTopic
 from ottla.metadata.image import MetadataImage
@@ -22,6 +21,7 @@ from ottla.model.names import TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+    from ottla.coordinator.txn.machine import Settings, TxnMachine
 
 R = TypeVar("R")
 
@@ -38,6 +38,8 @@ class TxnCoordinator:
         )  # fmt: skip
 
     def _make(self, shard: Shard[TxnMachine]) -> TxnMachine:
+        from ottla.coordinator.txn.machine import Surroundings, TxnMachine  # with the first: a node starts without
+
         node = self._node
         return TxnMachine(
             shard.timeline,
@@ -101,6 +103,8 @@ class TxnCoordinator:
 
 
 def _settings(config: BrokerConfig) -> Settings:
+    from ottla.coordinator.txn.machine import Settings
+
     return Settings(
         config.get_int("transactional.id.expiration.ms"),
         config.get_int("transaction.abort.timed.out.transaction.cleanup.interval.ms"),

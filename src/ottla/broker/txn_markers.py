@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.broker.marker_writing import write_marker
 from ottla.broker.peer_brokers import PeerBrokers
 from ottla.coordinator.shard import Haste, Shard, State
-from ottla.coordinator.txn.machine import TxnMachine
 from ottla.coordinator.txn.transaction import Marker
 from ottla.env.tasks import Tasks
 from ottla.model.errors import ErrorCode, KafkaError, OttlaError
@@ -25,6 +24,7 @@ from ottla.model.names import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+    from ottla.coordinator.txn.machine import TxnMachine
 
 _log = logging.getLogger("ottla.coordinator")
 _WRITE_TXN_MARKERS: Final = 27

@@ -3,7 +3,7 @@
     loading   the log is replayed; requests are refused with COORDINATOR_LOAD_IN_PROGRESS
     active    an operation decides; its records are applied at once and wait in a batch with those of other operations
               of this turn of the loop (or as `Haste` says); the batch is appended; once it is committed the replies go
-              out
+              out. The first operation for a while that knows how to apply its own records need not wait for others
     closed    leadership is elsewhere
 
 An append that fails takes back all that was decided since: later decisions were built on it.
@@ -39,6 +39,8 @@ _log = logging.getLogger("ottla.coordinator")
 _ALL: Final = -1
 _RECORD_OVERHEAD: Final = 40
 _AGAIN_MS: Final = 500
+_LATE_S: Final = 0.2
+_LISTEN_S: Final = 0.5  # to what came while this node stood still, before conclusions are drawn from silence
 _MOMENT_S: Final = 0.005
 
 
@@ -76,6 +78,7 @@ class _Alarm:
     rings: float  # by the loop's clock; the operation may be due later
     due: float
     operation: Callable[[], Outcome[Any]]
+    was_put_off: bool = False  # since it rang late
 
 
 class Shard(Generic[M]):
@@ -99,6 +102,8 @@ class Shard(Generic[M]):
         self._batch_bytes = 0
         self._batch_base = 0
         self._append_is_due = False
+        self._appended_at = -1.0  # by the loop's clock, which stands still during a turn
+        self._committed = 0
         self._waiting: deque[_Reply] = deque()
         self._reply_within_ms = reply_within_ms
         self._told: list[tuple[Tell, Any, KafkaError | None]] = []  # who is to be told, when nothing is under way here
@@ -205,6 +210,9 @@ class Shard(Generic[M]):
 
     def _accept(self, outcome: Outcome[Any], tell: Tell, haste: Haste = Haste.THIS_TURN) -> None:
         if outcome.records:
+            if outcome.take_over is not None and self._is_calm():
+                self._append_at_once(outcome, outcome.take_over, tell)
+                return
             size = _size(outcome.records)
             error = self._make_room(size) or self._apply(outcome, size)
             if error is not None:
@@ -221,6 +229,28 @@ class Shard(Generic[M]):
             self._append_what_waits()
         elif self._batch_bytes > self.partition.log.config.max_message_bytes:
             self._append()  # it may be too large even alone: to be known before anything is decided on it
+
+    def _is_calm(self) -> bool:
+        """Whether nothing waits, and nothing was appended in this turn: then there is nobody to share a batch with."""
+        return not self._batch and not self._waiting and self._loop.time() != self._appended_at
+
+    def _append_at_once(self, outcome: Outcome[Any], take_over: Callable[[], None], tell: Tell) -> None:
+        """Applied when it is in the log, and so mostly committed: then there is nothing to keep for undoing it."""
+        self._batch_base = base = self._end
+        error = self._append_batch(build_plain_batch(outcome.records, self._env.clock.now_ms()))
+        if error is not None:
+            _undo(outcome, error)
+            tell(None, error)
+            return
+        timeline = self.timeline
+        timeline.offset = base
+        self._end = base + len(outcome.records)
+        timeline.is_kept = self._end > self.partition.high_watermark
+        try:
+            take_over()
+        finally:
+            timeline.is_kept = True
+        self._await_commit(outcome, tell)
 
     def _await_commit(self, outcome: Outcome[Any], tell: Tell) -> None:
         if self._end <= self.partition.high_watermark and not self._waiting:
@@ -299,6 +329,7 @@ class Shard(Generic[M]):
         return self._append_batch(build_plain_batch(records, self._env.clock.now_ms()))
 
     def _append_batch(self, batch: bytes) -> KafkaError | None:
+        self._appended_at = self._loop.time()
         if len(batch) > self.partition.log.config.max_message_bytes:
             return self._fail(self._batch_base, KafkaError(ErrorCode.unknown_server_error, "too much for one batch"))
         appended = self.partition.append(batch, _ALL, Origin.COORDINATOR, self.epoch)
@@ -315,8 +346,9 @@ class Shard(Generic[M]):
 
     def committed(self, offset: int) -> None:
         """The high watermark has moved."""
-        if self.state is not State.ACTIVE:
+        if self.state is not State.ACTIVE or offset == self._committed:
             return
+        self._committed = offset
         self.timeline.commit(offset)
         waiting = self._waiting
         while waiting and waiting[0].after <= offset:
@@ -366,7 +398,7 @@ class Shard(Generic[M]):
         due = self._loop.time() + delay_ms / 1000
         alarm = self._alarms.get(name)
         if alarm is not None and alarm.rings <= due:
-            alarm.due, alarm.operation = due, operation
+            alarm.due, alarm.operation, alarm.was_put_off = due, operation, False
             return
         self.cancel(name)
         if self.state is not State.CLOSED:
@@ -379,7 +411,11 @@ class Shard(Generic[M]):
 
     def _ring(self, name: object) -> None:
         alarm = self._alarms.pop(name)
-        left_s = alarm.due - self._loop.time()
+        now = self._loop.time()
+        left_s = alarm.due - now
+        if left_s <= 0 and now - alarm.rings > _LATE_S and not alarm.was_put_off:
+            left_s, alarm.was_put_off = _LISTEN_S, True
+            alarm.due = now + left_s
         if left_s > 0:
             alarm.timer = self._timers.after(left_s * 1000, self._ring, name)
             alarm.rings = alarm.due

@@ -47,9 +47,10 @@ def test_memory_and_speed_are_shared_by_as_many_as_may_clean_at_once() -> None:
 
 def test_the_map_takes_no_more_than_its_memory_and_is_no_fuller_than_allowed() -> None:
     """log.cleaner.io.buffer.load.factor"""
-    chart = OffsetMap(24_000, 0.5, bytes(16))
-    assert chart.table.nbytes == 24_000
-    assert chart.most == 500
+    chart = OffsetMap(Limits(24_000, 0.5, 200_000, 1e300), bytes(16), 0, 2**40)
+    assert chart.keys.table.nbytes == 24_000
+    assert chart.keys.most == 500
+    assert chart.keys.marks.nbytes == 16 << 20
 
 
 class Slow:

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.context import Context, Waiting
 from ottla.broker.group_requests import answer_of
 from ottla.broker.txn_patience import ask_to_add
 from ottla.broker.txn_requests import fenced
@@ -152,6 +152,3 @@ def _topics(asked: Any, codes: _Codes) -> list[dict[str, Any]]:
         rows = [{"partition_index": key.partition, "partition_error_code": codes[key]} for key in keys]
         found.append({"name": topic.name, "results_by_partition": rows})
     return found
-
-
-API: Final = Api(24, "AddPartitionsToTxn", oldest=0, newest=5, handle=handle)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.context import Context, Waiting
 from ottla.broker.group_requests import answer_of
 from ottla.broker.txn_requests import ask_for_producer, fenced
 from ottla.coordinator.machine import Outcome
@@ -54,6 +54,3 @@ def _respond(context: Context, ended: Ended) -> Any:
         producer_id=ended.producer.producer_id,
         producer_epoch=ended.producer.epoch,
     )
-
-
-API: Final = Api(26, "EndTxn", oldest=0, newest=5, handle=handle)

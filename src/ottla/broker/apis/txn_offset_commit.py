@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.txn_partitions import Client, Question
 from ottla.coordinator.group.offsets import Commit, Member
 from ottla.coordinator.txn.transaction import ProducerEpoch
@@ -136,6 +136,3 @@ def _told(context: Context, code: ErrorCode) -> ErrorCode:
     if context.version < _LEADER_EPOCHS and code is ErrorCode.coordinator_load_in_progress:
         return ErrorCode.coordinator_not_available
     return code
-
-
-API: Final = Api(28, "TxnOffsetCommit", oldest=0, newest=5, handle=handle)

@@ -11,15 +11,7 @@ from ottla.log.cleaning import kernels
 from ottla.log.cleaning.cleaned_segment import CleanedSegment
 from ottla.log.cleaning.contract import CleanedGroup, Contract, Outcome, Source
 from ottla.log.cleaning.offset_map import OffsetMap
-from ottla.log.cleaning.pieces import (
-    Pace,
-    are_large_and_sound,
-    checked_header,
-    damaged,
-    in_pieces,
-    marker_of,
-    records_of,
-)
+from ottla.log.cleaning.pieces import Pace, checked_header, damaged, in_pieces, marker_of, records_of
 from ottla.log.cleaning.transactions import CleanedTransactions
 from ottla.log.paths import LOG_SUFFIX, offset_name
 from ottla.record.batch import DELETE_HORIZON_BIT, HEADER_SIZE, TIMESTAMP_TYPE_BIT, BatchHeader
@@ -40,17 +32,18 @@ class Filtering:
         self._outcome = outcome
         self._horizon = contract.now_ms + contract.delete_retention_ms
         self._transactions = CleanedTransactions(contract.aborted)
-        self._tables = kernels.crc_tables()
         self._numbers = np.zeros(kernels.NUMBERS, dtype=np.int64)
         self._numbers[kernels.LATEST] = chart.latest
-        self._found = np.zeros(3, dtype=np.int64)
         self._rows = np.empty((_ROWS, 3), dtype=np.int64)
         self._set_room(_ROOM * contract.limits.buffer_bytes)
-        self._starts, self._kept = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+        self._found = np.zeros(kernels.FOUND, dtype=np.int64)
+        self._make_scratch(contract.limits.buffer_bytes)
         known = sorted(row for row in contract.producers if row.last_offset >= 0)
         known.sort(key=lambda row: row.last_offset)
-        self._last_offsets = np.array([row.last_offset for row in known], dtype=np.int64)
-        self._producer_ids = np.array([row.producer_id for row in known], dtype=np.int64)
+        self._last_batches = kernels.Producers(
+            np.array([row.last_offset for row in known], dtype=np.int64),
+            np.array([row.producer_id for row in known], dtype=np.int64),
+        )
         self._producers = {row.producer_id: row for row in contract.producers}
         self._cleaned: CleanedSegment | None = None
 
@@ -58,7 +51,7 @@ class Filtering:
         self._target = np.empty(size, dtype=np.uint8)
 
     def clean(self, group: tuple[Source, ...]) -> CleanedGroup:
-        contract = self._contract
+        contract, numbers = self._contract, self._numbers
         base_offset = group[0].base_offset
         cleaned = self._cleaned = CleanedSegment(
             self._place.disk, contract.folder, base_offset, contract.index_interval
@@ -70,9 +63,10 @@ class Filtering:
         self._flush()
         cleaned.finish(self._transactions.kept)
         self._outcome.bytes_written += cleaned.size
-        self._outcome.messages_read = int(self._numbers[kernels.MESSAGES_READ])
-        self._outcome.messages_written = int(self._numbers[kernels.MESSAGES_KEPT])
-        self._outcome.messages_without_key = int(self._numbers[kernels.NO_KEY])
+        self._outcome.messages_read = int(numbers[kernels.MESSAGES_READ])
+        self._outcome.messages_written = int(numbers[kernels.MESSAGES_KEPT])
+        self._outcome.messages_without_key += int(numbers[kernels.NO_KEY])
+        numbers[kernels.NO_KEY] = 0
         return CleanedGroup(base_offset, tuple(source.base_offset for source in group), cleaned.size)
 
     def _filter(self, source: Source) -> None:
@@ -91,13 +85,11 @@ class Filtering:
     def _filter_piece(self, file: File, data: Any, verify: bool) -> int:
         numbers = self._numbers
         numbers[kernels.AT] = 0
-        verify = verify and not are_large_and_sound(data, file)
-        self._make_scratch(data.size)
+        self._need_scratch(data.size)
         while True:
             kernels.filter_batches(
-                data, data.size, verify, self._map.table, self._map.secret, self._tables, self._contract.now_ms,
-                self._horizon, self._contract.bound, self._last_offsets, self._producer_ids, self._map.hashes,
-                self._map.offsets, self._starts, self._kept, self._found, self._target, self._rows, numbers,
+                data, data.size, verify, self._map.keys, self._contract.now_ms, self._horizon, self._contract.bound,
+                self._last_batches, self._scratch, self._target, self._rows, numbers,
             )  # fmt: skip
             why, at = numbers[kernels.WHY], int(numbers[kernels.AT])
             if why == kernels.AT_SPECIAL:
@@ -114,8 +106,12 @@ class Filtering:
 
     def _make_scratch(self, size: int) -> None:
         most = size // kernels.SHORTEST_RECORD + 2
-        if self._starts.size < most:
-            self._starts, self._kept = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.bool_)
+        self._scratch = kernels.Scratch(np.empty(most, dtype=np.int64), np.empty(most, dtype=np.bool_), self._found)
+        self._scratch_for = size
+
+    def _need_scratch(self, size: int) -> None:
+        if size > self._scratch_for:
+            self._make_scratch(size)
 
     # -- one batch that is compressed, or part of a transaction, or ends one
 
@@ -135,13 +131,14 @@ class Filtering:
             latest = int(numbers[kernels.LATEST])
         numbers[kernels.AT] = at + header.size
         found[:] = 0
-        if not goes:
+        if not goes and kernels.are_all_replaced(self._map.keys, header.base_offset, header.last_offset, latest):
+            numbers[kernels.MESSAGES_READ] += header.record_count
+        elif not goes:
             records = records_of(data, at, header, file)
-            self._make_scratch(records.size)
+            self._need_scratch(records.size)
             sound = kernels.select(
                 records, 0, records.size, header.record_count, header.base_offset, header.base_timestamp, latest,
-                is_over, self._map.table, self._map.secret, self._map.hashes, self._map.offsets, self._starts,
-                self._kept, found, numbers,
+                is_over, self._map.keys, self._scratch, numbers,
             )  # fmt: skip
             if not sound:
                 raise damaged(file, at)
@@ -169,7 +166,7 @@ class Filtering:
             return
         batch = np.empty(HEADER_SIZE + _ROOM * records.size, dtype=np.uint8)
         end = kernels.rebuild(
-            data, at, records, header.record_count, self._starts, self._kept, found, header.base_timestamp,
+            data, at, records, header.record_count, self._scratch, header.base_timestamp,
             self._horizon if needs_horizon else -1, batch, 0,
         )  # fmt: skip
         batch = batch[:end]
@@ -177,7 +174,8 @@ class Filtering:
             packed = np.frombuffer(compress(header.codec, batch[HEADER_SIZE:].tobytes()), dtype=np.uint8)
             batch = np.concatenate((batch[:HEADER_SIZE], packed))
         is_append_time = header.attributes & TIMESTAMP_TYPE_BIT
-        self._put(batch, header.last_offset, header.max_timestamp if is_append_time else int(found[2]))
+        max_timestamp = header.max_timestamp if is_append_time else int(found[kernels.MAX_TIMESTAMP])
+        self._put(batch, header.last_offset, max_timestamp)
 
     def _put(self, batch: Any, last_offset: int, max_timestamp: int, *, sealed: bool = False) -> None:
         numbers = self._numbers
@@ -189,7 +187,7 @@ class Filtering:
         end = start + batch.size
         self._target[start:end] = batch
         if not sealed:
-            kernels.seal(self._tables, self._target, start, end)
+            kernels.seal(self._target, start, end)
         self._rows[numbers[kernels.ROWS]] = batch.size, last_offset, max_timestamp
         numbers[kernels.OUT] = end
         numbers[kernels.ROWS] += 1

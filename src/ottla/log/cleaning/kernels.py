@@ -9,24 +9,36 @@ negative where a position is expected says that the bytes are no records: nothin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+import llvmlite.binding
 import numba
 import numpy as np
+from llvmlite import ir
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
 
     def compiled(function: F) -> F: ...
+    def inlined(function: F) -> F: ...
+    def intrinsic(function: F) -> Any: ...
 
 else:
+    from numba.extending import intrinsic
+
+    def _made(function, **how):
+        try:
+            return numba.njit(cache=True, nogil=True, **how)(function)
+        except RuntimeError:  # neither beside this file nor in the user's home can anything be kept for the next time
+            return numba.njit(nogil=True, **how)(function)
 
     def compiled(function):
-        try:
-            return numba.njit(cache=True, nogil=True)(function)
-        except RuntimeError:  # neither beside this file nor in the user's home can anything be kept for the next time
-            return numba.njit(nogil=True)(function)
+        return _made(function)
+
+    def inlined(function):
+        """For what is done for every record: a call takes longer than that."""
+        return _made(function, forceinline=True)
 
 
 U: Any = np.uint64
@@ -36,11 +48,13 @@ HEADER: Final = 61
 OVERHEAD: Final = 12
 SPECIAL_BITS: Final = 0x37  # compressed, part of a transaction, or control: not for the plain loops
 HORIZON_BIT: Final = 0x40
+APPEND_TIME_BIT: Final = 0x08
 SHORTEST_RECORD: Final = 7
 BLOCK: Final = 256  # keys that are looked up together
+WORD: Final = 8
 
 # why a loop over batches has ended
-AT_END, AT_SPECIAL, DAMAGED, MAP_FULL, NO_ROOM = range(5)
+AT_BATCH, AT_END, AT_SPECIAL, DAMAGED, MAP_FULL, NO_ROOM = range(6)
 
 # numbers that a loop over batches goes on from
 AT, OUT, ROWS, LATEST, ENTRIES, WHY, MESSAGES_READ, MESSAGES_KEPT, NO_KEY = range(9)
@@ -48,10 +62,90 @@ NUMBERS: Final = 9
 
 # what `select` finds
 KEPT, TOMBSTONES, MAX_TIMESTAMP = range(3)
+FOUND: Final = 3
 
 # how far the indexes of a segment are
 SINCE_ENTRY, LARGEST, LARGEST_AT, LAST_TIME, POSITION = range(5)
 INDEX_NUMBERS: Final = 5
+
+
+class Keys(NamedTuple):
+    """The map of keys: three words a slot, the two of a key's hash and its newest offset plus one; zero is free."""
+
+    table: Any
+    secret: Any
+    most: int
+    """Keys that there may be: a slot is always free."""
+    first: int
+    """The keys of records from this offset on are in the map."""
+    marks: Any
+    """A bit for each of the first offsets: set when a later record of the same key was met, or if there is no key."""
+    hashes: Any
+    offsets: Any
+
+
+class Scratch(NamedTuple):
+    """For the records of one batch."""
+
+    starts: Any
+    """Where each begins, and the last ends."""
+    kept: Any
+    found: Any
+
+
+class Producers(NamedTuple):
+    """The last batch of each active producer, in the order of offsets."""
+
+    last_offsets: Any
+    ids: Any
+
+
+# -- what numba has no words for
+
+
+def _pointer(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> Any:
+    array = context.make_array(signature.args[0])(context, builder, args[0])
+    return builder.bitcast(builder.gep(array.data, [args[1]]), kind.as_pointer())
+
+
+@intrinsic
+def word_at(_: Any, data: Any, at: Any) -> Any:
+    """Eight bytes as they lie, the first one lowest. They must be there."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_pointer(context, builder, signature, args, ir.IntType(64)), align=1)
+
+    return numba.uint64(data, numba.int64), generate
+
+
+@intrinsic
+def fetch_ahead(_: Any, array: Any, at: Any) -> Any:
+    """Has the processor fetch what will be written to in a moment."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address, number = ir.IntType(8), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [address.as_pointer(), number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [address.as_pointer()], kind)
+        builder.call(function, [_pointer(context, builder, signature, args, address), *map(number, (1, 3, 1))])
+        return context.get_dummy_value()
+
+    return numba.void(array, numba.int64), generate
+
+
+@intrinsic
+def crc32c_step(_: Any, crc: Any, word: Any) -> Any:
+    """The instruction that x86 has for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        long = ir.IntType(64)
+        kind = ir.FunctionType(long, [long, long])
+        function = builder.module.declare_intrinsic("llvm.x86.sse42.crc32.64.64", (), kind)
+        return builder.call(function, args)
+
+    return numba.uint64(numba.uint64, numba.uint64), generate
+
+
+# -- checksums
 
 
 def crc_tables() -> Any:
@@ -70,31 +164,40 @@ def crc_tables() -> Any:
     return tables
 
 
-@compiled
-def crc32c(tables: Any, data: Any, at: int, end: int) -> Any:
-    crc = np.uint32(0xFFFFFFFF)
-    while at + 8 <= end:
-        crc ^= (
-            np.uint32(data[at])
-            | np.uint32(data[at + 1]) << np.uint32(8)
-            | np.uint32(data[at + 2]) << np.uint32(16)
-            | np.uint32(data[at + 3]) << np.uint32(24)
-        )
-        crc = (
-            tables[7, crc & np.uint32(0xFF)]
-            ^ tables[6, crc >> np.uint32(8) & np.uint32(0xFF)]
-            ^ tables[5, crc >> np.uint32(16) & np.uint32(0xFF)]
-            ^ tables[4, crc >> np.uint32(24)]
-            ^ tables[3, data[at + 4]]
-            ^ tables[2, data[at + 5]]
-            ^ tables[1, data[at + 6]]
-            ^ tables[0, data[at + 7]]
-        )
-        at += 8
+TABLES: Final = crc_tables()
+
+
+@inlined
+def _crc_of_bytes(crc: Any, data: Any, at: int, end: int) -> Any:
     while at < end:
-        crc = tables[0, (crc ^ np.uint32(data[at])) & np.uint32(0xFF)] ^ crc >> np.uint32(8)
+        crc = TABLES[0, (crc ^ np.uint32(data[at])) & np.uint32(0xFF)] ^ crc >> np.uint32(8)
         at += 1
     return I(crc ^ np.uint32(0xFFFFFFFF))
+
+
+@compiled
+def crc32c_by_tables(data: Any, at: int, end: int) -> Any:
+    crc = np.uint32(0xFFFFFFFF)
+    while at + WORD <= end:
+        word = word_at(data, at) ^ U(crc)
+        crc = TABLES[7, word & U(0xFF)]
+        for n in range(1, 8):
+            crc ^= TABLES[7 - n, word >> U(8 * n) & U(0xFF)]
+        at += WORD
+    return _crc_of_bytes(crc, data, at, end)
+
+
+@compiled
+def crc32c_by_processor(data: Any, at: int, end: int) -> Any:
+    crc = U(0xFFFFFFFF)
+    while at + WORD <= end:
+        crc = crc32c_step(crc, word_at(data, at))
+        at += WORD
+    return _crc_of_bytes(np.uint32(crc), data, at, end)
+
+
+HAS_CRC: Final = bool(llvmlite.binding.get_host_cpu_features().get("sse4.2"))
+crc32c = crc32c_by_processor if HAS_CRC else crc32c_by_tables
 
 
 # -- numbers in bytes
@@ -132,6 +235,21 @@ def read_varint(data: Any, at: int, end: int) -> tuple[int, int]:
     return I(0), I(-1)
 
 
+@inlined
+def _read_short_varint(data: Any, at: int) -> tuple[int, int]:
+    """One of up to three bytes, where eight can be read; -1 for its end if it is longer."""
+    word = word_at(data, at)
+    if word & U(0x80) == U(0):
+        value, end = word & U(0x7F), at + 1
+    elif word & U(0x8000) == U(0):
+        value, end = word & U(0x7F) | word >> U(1) & U(0x3F80), at + 2
+    elif word & U(0x800000) == U(0):
+        value, end = word & U(0x7F) | word >> U(1) & U(0x3F80) | word >> U(2) & U(0x1FC000), at + 3
+    else:
+        value, end = U(0), I(-1)
+    return I(value >> U(1)) ^ -I(value & U(1)), end
+
+
 @compiled
 def varint_size(value: int) -> int:
     rest = U(value << I(1)) ^ U(value >> I(63))
@@ -158,15 +276,15 @@ def copy(source: Any, at: int, size: int, target: Any, to: int) -> None:
     target[to : to + size] = source[at : at + size]
 
 
-# -- the map of keys: three words a slot, the two of a key's hash and its newest offset plus one; zero is free
+# -- the map of keys
 
 
-@compiled
+@inlined
 def _rotated(value: Any, by: int) -> Any:
     return value << U(by) | value >> U(64 - by)
 
 
-@compiled
+@inlined
 def _round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
     v0 += v1
     v1 = _rotated(v1, 13) ^ v0
@@ -181,7 +299,7 @@ def _round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
     return v0, v1, v2, v3
 
 
-@compiled
+@inlined
 def siphash(data: Any, at: int, size: int, secret: Any) -> Any:
     """SipHash-1-3 with 128 bits: who does not know the secret cannot make two keys of the same hash."""
     v0 = secret[0] ^ U(0x736F6D6570736575)
@@ -190,23 +308,12 @@ def siphash(data: Any, at: int, size: int, secret: Any) -> Any:
     v3 = secret[1] ^ U(0x7465646279746573)
     end = at + (size & ~7)
     while at < end:
-        word = (
-            U(data[at])
-            | U(data[at + 1]) << U(8)
-            | U(data[at + 2]) << U(16)
-            | U(data[at + 3]) << U(24)
-            | U(data[at + 4]) << U(32)
-            | U(data[at + 5]) << U(40)
-            | U(data[at + 6]) << U(48)
-            | U(data[at + 7]) << U(56)
-        )
+        word = word_at(data, at)
         v3 ^= word
         v0, v1, v2, v3 = _round(v0, v1, v2, v3)
         v0 ^= word
-        at += 8
-    word = U(size) << U(56)
-    for n in range(size & 7):
-        word |= U(data[at + n]) << U(8 * n)
+        at += WORD
+    word = U(size) << U(56) | _last_bytes(data, at, size & 7)
     v3 ^= word
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     v0 ^= word
@@ -220,10 +327,26 @@ def siphash(data: Any, at: int, size: int, secret: Any) -> Any:
     return first, v0 ^ v1 ^ v2 ^ v3
 
 
-@compiled
+@inlined
+def _last_bytes(data: Any, at: int, count: int) -> Any:
+    if at + WORD <= data.size:
+        return word_at(data, at) & (U(1) << U(8 * count)) - U(1)
+    word = U(0)
+    for n in range(count):
+        word |= U(data[at + n]) << U(8 * n)
+    return word
+
+
+@inlined
+def _home(table: Any, first: Any) -> Any:
+    """The slot where the search for a key begins."""
+    return I((first >> U(32)) * U(table.size // 3) >> U(32)) * 3
+
+
+@inlined
 def _slot(table: Any, first: Any, second: Any) -> Any:
     """Where a key is, or would be. There is always a free slot."""
-    place = I((first >> U(32)) * U(table.size // 3) >> U(32)) * 3
+    place = _home(table, first)
     while table[place + 2] != U(0) and (table[place] != first or table[place + 1] != second):
         place += 3
         if place >= table.size:
@@ -231,13 +354,47 @@ def _slot(table: Any, first: Any, second: Any) -> Any:
     return place
 
 
+@inlined
+def _note_key(keys: Keys, n: int, data: Any, key_at: int, key_size: int) -> None:
+    """The hash of a key, as the n-th of a block. It is looked up after the others: memory is slow, and waits for
+    several at once."""
+    keys.hashes[n, 0], keys.hashes[n, 1] = siphash(data, key_at, key_size, keys.secret)
+    fetch_ahead(keys.table, _home(keys.table, keys.hashes[n, 0]))
+
+
+@inlined
+def _mark(keys: Keys, offset: int) -> None:
+    bit = offset - keys.first
+    if 0 <= bit < 64 * keys.marks.size:
+        keys.marks[bit >> 6] |= U(1) << U(bit & 63)
+
+
+@inlined
+def _is_marked(keys: Keys, offset: int) -> bool:
+    bit = offset - keys.first
+    return bool(keys.marks[bit >> 6] >> U(bit & 63) & U(1))
+
+
+@compiled
+def are_all_replaced(keys: Keys, base_offset: int, last_offset: int, latest: int) -> bool:
+    """Whether nothing of a batch stays. False if that is not known without looking at its records."""
+    bit, end = base_offset - keys.first, last_offset - keys.first + 1
+    if not 0 <= bit < end <= 64 * keys.marks.size or last_offset > latest:
+        return False
+    while bit < end:
+        count = min(64 - (bit & 63), end - bit)
+        wanted = ~U(0) >> U(64 - count)
+        if keys.marks[bit >> 6] >> U(bit & 63) & wanted != wanted:
+            return False
+        bit += count
+    return True
+
+
 # -- records
 
 
 @compiled
-def read_record(data: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int, int]:
-    """Where it ends (-1 if it is none), where its time, its offset and its key stand, the first two as numbers,
-    the sizes of key and value (-1 for null)."""
+def _read_any_record(data: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int, int]:
     size, at = read_varint(data, at, end)
     if at < 0 or size < SHORTEST_RECORD - 1 or size > end - at:
         return I(-1), 0, 0, 0, 0, 0, 0, 0
@@ -258,87 +415,110 @@ def read_record(data: Any, at: int, end: int) -> tuple[int, int, int, int, int, 
     return end, time_at, offset_at, key_at, time, offset, key_size, value_size
 
 
-@compiled
-def map_records(
-    data: Any, at: int, end: int, count: int, base_offset: int, from_offset: int, table: Any, secret: Any,
-    most: int, hashes: Any, offsets: Any, numbers: Any,
-) -> int:  # fmt: skip
-    """Enters the keys of a batch's records; why it ended.
+@inlined
+def read_record(data: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int, int]:
+    """Where it ends (-1 if it is none), where its time, its offset and its key stand, the first two as numbers,
+    the sizes of key and value (-1 for null).
 
-    In blocks, hashes first: the memory of the map is slow, and several keys can be waited for at once.
+    Nearly every record is of short numbers, which are read four times as fast if nothing else is provided for;
+    whichever is not, or not sound, or at the very end of the data, is read with care.
     """
-    left = count
+    last = data.size - WORD
+    if at <= last:
+        size, time_at = _read_short_varint(data, at)
+        record_end = time_at + size
+        time_at += 1  # after the attributes
+        if 0 < time_at <= last and size >= SHORTEST_RECORD - 1 and record_end <= end:
+            time, offset_at = _read_short_varint(data, time_at)
+            if 0 < offset_at <= last:
+                offset, key_size_at = _read_short_varint(data, offset_at)
+                if 0 < key_size_at <= last:
+                    key_size, key_at = _read_short_varint(data, key_size_at)
+                    value_size_at = key_at + max(key_size, 0)
+                    if key_at > 0 and key_size >= -1 and value_size_at <= last:
+                        value_size, value_at = _read_short_varint(data, value_size_at)
+                        if value_at > 0 and value_size >= -1 and value_at + max(value_size, 0) <= record_end:
+                            return record_end, time_at, offset_at, key_at, time, offset, key_size, value_size
+    return _read_any_record(data, at, end)
+
+
+@compiled
+def map_records(data: Any, at: int, end: int, count: int, base_offset: int, keys: Keys, numbers: Any) -> int:
+    """Enters the keys of a batch's records; why it ended."""
+    left, keyless = count, 0
     while left > 0:
-        block = min(left, offsets.size)
-        keys = 0
+        block = min(left, keys.offsets.size)
+        found = 0
         for _ in range(block):
             at, _, _, key_at, _, delta, key_size, _ = read_record(data, at, end)
             if at < 0:
                 return DAMAGED
-            if key_size >= 0 and base_offset + delta >= from_offset:
-                hashes[keys, 0], hashes[keys, 1] = siphash(data, key_at, key_size, secret)
-                offsets[keys] = base_offset + delta
-                keys += 1
-        for n in range(keys):
-            if numbers[ENTRIES] >= most:
-                return MAP_FULL
-            first, second = hashes[n, 0], hashes[n, 1]
+            offset = base_offset + delta
+            if offset < keys.first:
+                continue
+            if key_size < 0:
+                keyless += 1
+                _mark(keys, offset)
+                continue
+            _note_key(keys, found, data, key_at, key_size)
+            keys.offsets[found] = offset
+            found += 1
+        looked_up = 0
+        while looked_up < found and numbers[ENTRIES] < keys.most:
+            n = looked_up
+            first, second, table = keys.hashes[n, 0], keys.hashes[n, 1], keys.table
             place = _slot(table, first, second)
-            if table[place + 2] == U(0):
+            earlier = I(table[place + 2]) - 1
+            if earlier < 0:
                 table[place], table[place + 1] = first, second
                 numbers[ENTRIES] += 1
-            table[place + 2] = U(offsets[n] + 1)
-        numbers[MESSAGES_READ] += block
+            table[place + 2] = U(keys.offsets[n] + 1)
+            keys.offsets[n] = earlier
+            looked_up += 1
+        for n in range(looked_up):
+            if keys.offsets[n] >= 0:
+                _mark(keys, keys.offsets[n])
+        if looked_up < found:
+            return MAP_FULL
         left -= block
-    return AT_END if at == end else DAMAGED
+    numbers[NO_KEY] += keyless
+    return AT_END if at == end and left == 0 else DAMAGED
 
 
 @compiled
-def find_batches(data: Any, size: int, ends: Any) -> int:
-    """Where whole batches end, as far as they look like batches; gives how many there are."""
-    at, count = 0, 0
-    while at + HEADER <= size and count < ends.size:
-        length = read_int(data, at + 8, 4)
-        if length < HEADER - OVERHEAD or data[at + 16] != 2 or at + OVERHEAD + length > size:
-            break
-        at += OVERHEAD + length
-        ends[count] = at
-        count += 1
-    return count
+def _look_at_batch(data: Any, size: int, verify: bool, numbers: Any) -> Any:
+    """Where the plain batch ends that is the next one; `numbers[WHY]` says whether there is one."""
+    at = numbers[AT]
+    if at + HEADER > size:
+        numbers[WHY] = AT_END
+        return at
+    length = read_int(data, at + 8, 4)
+    end = at + OVERHEAD + length
+    if length < HEADER - OVERHEAD or data[at + 16] != 2:
+        numbers[WHY] = DAMAGED
+    elif end > size:
+        numbers[WHY] = AT_END
+    elif read_int(data, at + 21, 2) & SPECIAL_BITS:
+        numbers[WHY] = AT_SPECIAL
+    elif verify and crc32c(data, at + 21, end) != read_int(data, at + 17, 4) & 0xFFFFFFFF:
+        numbers[WHY] = DAMAGED
+    else:
+        numbers[WHY] = AT_BATCH
+    return end
 
 
 @compiled
-def map_batches(
-    data: Any, size: int, from_offset: int, table: Any, secret: Any, most: int, hashes: Any, offsets: Any, verify: bool,
-    tables: Any, numbers: Any,
-) -> None:  # fmt: skip
+def map_batches(data: Any, size: int, keys: Keys, numbers: Any) -> None:
     """Enters the keys of plain batches, one after the other."""
     while True:
+        end = _look_at_batch(data, size, True, numbers)
+        if numbers[WHY] != AT_BATCH:
+            return
         at = numbers[AT]
-        if at + HEADER > size:
-            numbers[WHY] = AT_END
-            return
-        length = read_int(data, at + 8, 4)
-        end = at + OVERHEAD + length
-        if length < HEADER - OVERHEAD or data[at + 16] != 2:
-            numbers[WHY] = DAMAGED
-            return
-        if end > size:
-            numbers[WHY] = AT_END
-            return
-        if read_int(data, at + 21, 2) & SPECIAL_BITS:
-            numbers[WHY] = AT_SPECIAL
-            return
-        if verify and crc32c(tables, data, at + 21, end) != read_int(data, at + 17, 4) & 0xFFFFFFFF:
-            numbers[WHY] = DAMAGED
-            return
         base_offset = read_int(data, at, 8)
         last_offset = base_offset + read_int(data, at + 23, 4)
-        if last_offset >= from_offset:
-            count = read_int(data, at + 57, 4)
-            why = map_records(
-                data, at + HEADER, end, count, base_offset, from_offset, table, secret, most, hashes, offsets, numbers
-            )
+        if last_offset >= keys.first:
+            why = map_records(data, at + HEADER, end, read_int(data, at + 57, 4), base_offset, keys, numbers)
             if why != AT_END:
                 numbers[WHY] = why
                 return
@@ -349,14 +529,15 @@ def map_batches(
 @compiled
 def select(
     data: Any, at: int, end: int, count: int, base_offset: int, base_timestamp: int, latest: int,
-    drops_tombstones: bool, table: Any, secret: Any, hashes: Any, offsets: Any, starts: Any, kept: Any,
-    found: Any, numbers: Any,
+    drops_tombstones: bool, keys: Keys, scratch: Scratch, numbers: Any,
 ) -> bool:  # fmt: skip
-    """Which records of a batch stay; `starts` gets where each begins and the last ends. False if it is damaged."""
+    """Which records of a batch stay. False if it is damaged."""
+    starts, kept, found, offsets = scratch.starts, scratch.kept, scratch.found, keys.offsets
     found[KEPT] = found[TOMBSTONES] = 0
     found[MAX_TIMESTAMP] = -1
     if count < 0 or count >= starts.size:
         return False
+    marked = keys.first + 64 * keys.marks.size
     done = 0
     while done < count:
         block = min(count - done, offsets.size)
@@ -366,16 +547,21 @@ def select(
             if at < 0:
                 return False
             offset = base_offset + delta
-            kept[done + n] = offset > latest or (key_size >= 0 and (value_size >= 0 or not drops_tombstones))
-            offsets[n] = offset
-            if offset <= latest:
-                if key_size < 0:
-                    numbers[NO_KEY] += 1
-                else:
-                    hashes[n, 0], hashes[n, 1] = siphash(data, key_at, key_size, secret)
+            offsets[n] = -1
+            if offset > latest:
+                kept[done + n] = True
+            elif key_size < 0 or (value_size < 0 and drops_tombstones):
+                kept[done + n] = False
+                numbers[NO_KEY] += key_size < 0 and offset < keys.first
+            elif keys.first <= offset < marked:
+                kept[done + n] = not _is_marked(keys, offset)
+            else:
+                offsets[n] = offset
+                _note_key(keys, n, data, key_at, key_size)
         for n in range(block):
-            if kept[done + n] and offsets[n] <= latest:
-                kept[done + n] = U(offsets[n] + 1) >= table[_slot(table, hashes[n, 0], hashes[n, 1]) + 2]
+            if offsets[n] >= 0:
+                place = _slot(keys.table, keys.hashes[n, 0], keys.hashes[n, 1])
+                kept[done + n] = U(offsets[n] + 1) >= keys.table[place + 2]
         done += block
     starts[count] = at
     for n in range(count):
@@ -426,10 +612,14 @@ def copy_with_times(data: Any, count: int, starts: Any, kept: Any, later: int, t
 # -- batches
 
 
-@compiled
-def _is_last_of_producer(producer_id: int, last_offset: int, last_offsets: Any, producer_ids: Any) -> bool:
-    place = np.searchsorted(last_offsets, last_offset)
-    return bool(place < last_offsets.size and last_offsets[place] == last_offset and producer_ids[place] == producer_id)
+@inlined
+def _is_last_of_producer(producers: Producers, producer_id: int, last_offset: int) -> bool:
+    place = np.searchsorted(producers.last_offsets, last_offset)
+    return bool(
+        place < producers.ids.size
+        and producers.last_offsets[place] == last_offset
+        and producers.ids[place] == producer_id
+    )
 
 
 @compiled
@@ -443,55 +633,42 @@ def write_empty(data: Any, at: int, target: Any, to: int) -> None:
 
 
 @compiled
-def seal(tables: Any, target: Any, start: int, end: int) -> None:
+def seal(target: Any, start: int, end: int) -> None:
     write_int(target, start + 8, 4, end - start - OVERHEAD)
-    write_int(target, start + 17, 4, crc32c(tables, target, start + 21, end))
+    write_int(target, start + 17, 4, crc32c(target, start + 21, end))
 
 
 @compiled
 def filter_batches(
-    data: Any, size: int, verify: bool, table: Any, secret: Any, tables: Any, now: int, horizon: int, bound: int,
-    last_offsets: Any, producer_ids: Any, hashes: Any, offsets: Any, starts: Any, kept: Any, found: Any, target: Any,
-    rows: Any, numbers: Any,
+    data: Any, size: int, verify: bool, keys: Keys, now: int, horizon: int, bound: int, producers: Producers,
+    scratch: Scratch, target: Any, rows: Any, numbers: Any,
 ) -> None:  # fmt: skip
     """Plain batches without the records that others replace; `rows` gets size, last offset and largest time of each.
 
     `bound` is where the cleaning ends: the batch before it stays, even empty, so that the log's offsets do not go back.
     """
+    found = scratch.found
     while True:
+        end = _look_at_batch(data, size, verify, numbers)
+        if numbers[WHY] != AT_BATCH:
+            return
         at, to = numbers[AT], numbers[OUT]
-        if at + HEADER > size:
-            numbers[WHY] = AT_END
-            return
-        length = read_int(data, at + 8, 4)
-        end = at + OVERHEAD + length
-        if length < HEADER - OVERHEAD or data[at + 16] != 2:
-            numbers[WHY] = DAMAGED
-            return
-        if end > size:
-            numbers[WHY] = AT_END
-            return
-        attributes = read_int(data, at + 21, 2)
-        if attributes & SPECIAL_BITS:
-            numbers[WHY] = AT_SPECIAL
-            return
         if to + 3 * (end - at) > target.size or numbers[ROWS] >= rows.shape[0]:
             numbers[WHY] = NO_ROOM
             return
-        if verify and crc32c(tables, data, at + 21, end) != read_int(data, at + 17, 4) & 0xFFFFFFFF:
-            numbers[WHY] = DAMAGED
-            return
         base_offset = read_int(data, at, 8)
         last_offset = base_offset + read_int(data, at + 23, 4)
-        base_timestamp = read_int(data, at + 27, 8)
-        max_timestamp = read_int(data, at + 35, 8)
         count = read_int(data, at + 57, 4)
+        attributes = read_int(data, at + 21, 2)
+        base_timestamp, max_timestamp = read_int(data, at + 27, 8), read_int(data, at + 35, 8)
         has_horizon = attributes & HORIZON_BIT != 0
-        sound = select(
+        if are_all_replaced(keys, base_offset, last_offset, numbers[LATEST]):
+            found[KEPT] = found[TOMBSTONES] = 0
+            numbers[MESSAGES_READ] += count
+        elif not select(
             data, at + HEADER, end, count, base_offset, base_timestamp, numbers[LATEST],
-            has_horizon and base_timestamp <= now, table, secret, hashes, offsets, starts, kept, found, numbers,
-        )  # fmt: skip
-        if not sound:
+            has_horizon and base_timestamp <= now, keys, scratch, numbers,
+        ):  # fmt: skip
             numbers[WHY] = DAMAGED
             return
         needs_horizon = found[TOMBSTONES] != 0 and not has_horizon
@@ -499,20 +676,18 @@ def filter_batches(
         if found[KEPT] == 0:
             producer_id = read_int(data, at + 43, 8)
             if last_offset + 1 == bound or (
-                producer_id >= 0 and _is_last_of_producer(producer_id, last_offset, last_offsets, producer_ids)
+                producer_id >= 0 and _is_last_of_producer(producers, producer_id, last_offset)
             ):
                 write_empty(data, at, target, to)
                 done = to + HEADER
-                seal(tables, target, to, done)
+                seal(target, to, done)
         elif found[KEPT] == count and not needs_horizon:
             copy(data, at, end - at, target, to)
             done = to + end - at
         else:
-            done = rebuild(
-                data, at, data, count, starts, kept, found, base_timestamp, horizon if needs_horizon else -1, target, to
-            )
-            seal(tables, target, to, done)
-            if attributes & 0x08 == 0:
+            done = rebuild(data, at, data, count, scratch, base_timestamp, horizon if needs_horizon else -1, target, to)
+            seal(target, to, done)
+            if attributes & APPEND_TIME_BIT == 0:
                 max_timestamp = found[MAX_TIMESTAMP]
         if done > to:
             row = numbers[ROWS]
@@ -523,16 +698,17 @@ def filter_batches(
 
 @compiled
 def rebuild(
-    head: Any, at: int, records: Any, count: int, starts: Any, kept: Any, found: Any, base_timestamp: int, horizon: int,
-    target: Any, to: int,
+    head: Any, at: int, records: Any, count: int, scratch: Scratch, base_timestamp: int, horizon: int, target: Any,
+    to: int,
 ) -> int:  # fmt: skip
     """A batch of the records that stay, with its old head but for what they change; gives where it ends.
 
     A horizon (not -1) takes the place of the base time, and the records' times are told from there.
     """
+    starts, kept, found = scratch.starts, scratch.kept, scratch.found
     copy(head, at, HEADER, target, to)
     attributes = read_int(head, at + 21, 2)
-    if attributes & 0x08 == 0:
+    if attributes & APPEND_TIME_BIT == 0:
         write_int(target, to + 35, 8, found[MAX_TIMESTAMP])
     write_int(target, to + 57, 4, found[KEPT])
     if horizon < 0:

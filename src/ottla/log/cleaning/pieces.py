@@ -6,20 +6,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from crc32c import crc32c
 
 from ottla.env.ports import File, Workplace
-from ottla.log.cleaning import kernels
 from ottla.log.cleaning.contract import CorruptSegment
 from ottla.log.cleaning.transactions import Marker
 from ottla.log.scan import ABORT, COMMIT, CONTROL_KEY
-from ottla.record.batch import CODEC_MASK, CRC_START, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, computed_crc, parse_header
+from ottla.record.batch import CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, computed_crc, parse_header
 from ottla.record.compression import decompress
 from ottla.record.reader import DECOMPRESSED_LIMIT, read_records
 from ottla.record.records import CorruptBatch
 
 _SMALLEST_PIECE: Final = 64 * 1024
-_LARGE_BATCH: Final = 1024
 _LONGEST_REST_S: Final = 1.0
 
 
@@ -55,23 +52,6 @@ def in_pieces(file: File, size: int, buffer_bytes: int, pace: Pace, use: Callabl
         if needed <= len(data) or needed > size - position:
             raise damaged(file, position)
         wanted = needed
-    return True
-
-
-def are_large_and_sound(data: Any, file: File) -> bool:
-    """Checks large batches of a piece by the processor's own CRC, for which each costs a call; small ones it leaves.
-
-    False where they are small, and the loops do it: several times slower for a byte, and faster for a small batch.
-    """
-    ends = np.empty(data.size // HEADER_SIZE + 1, dtype=np.int64)
-    count = kernels.find_batches(data, data.size, ends)
-    if not count or ends[count - 1] < count * _LARGE_BATCH:
-        return False
-    view, at = memoryview(data), 0
-    for end in ends[:count].tolist():
-        if crc32c(view[at + CRC_START : end]) != int.from_bytes(view[at + CRC_START - 4 : at + CRC_START], "big"):
-            raise damaged(file, at)
-        at = end
     return True
 
 

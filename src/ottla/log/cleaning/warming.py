@@ -15,26 +15,30 @@ from ottla.record.records import Record
 def warm_up() -> bool:
     """True if something was compiled, and not found from an earlier time."""
     batch = np.frombuffer(build_batch([Record(b"k", b"v", 1), Record(b"k", None, 2)]), dtype=np.uint8)
-    table, secret = np.zeros(24, dtype=np.uint64), np.ones(2, dtype=np.uint64)
-    tables, numbers = kernels.crc_tables(), np.zeros(kernels.NUMBERS, dtype=np.int64)
-    hashes = np.empty((kernels.BLOCK, 2), dtype=np.uint64)
-    offsets, starts = np.empty(kernels.BLOCK, dtype=np.int64), np.empty(batch.size, dtype=np.int64)
-    kept, found, none = np.empty(batch.size, dtype=np.bool_), np.zeros(3, dtype=np.int64), np.empty(0, dtype=np.int64)
+    numbers, found = np.zeros(kernels.NUMBERS, dtype=np.int64), np.zeros(kernels.FOUND, dtype=np.int64)
+    none, offsets = np.empty(0, dtype=np.int64), np.empty(kernels.BLOCK, dtype=np.int64)
+    keys = kernels.Keys(
+        table=np.zeros(24, dtype=np.uint64),
+        secret=np.frombuffer(bytes(16), dtype=np.uint64),
+        most=4,
+        first=0,
+        marks=np.zeros(1, dtype=np.uint64),
+        hashes=np.empty((kernels.BLOCK, 2), dtype=np.uint64),
+        offsets=offsets,
+    )
+    scratch = kernels.Scratch(np.empty(batch.size, dtype=np.int64), np.empty(batch.size, dtype=np.bool_), found)
     target, rows = np.empty(4 * batch.size, dtype=np.uint8), np.zeros((4, 3), dtype=np.int64)
-    kernels.find_batches(batch, batch.size, offsets)
-    kernels.map_batches(batch, batch.size, 0, table, secret, 4, hashes, offsets, True, tables, numbers)
-    kernels.map_records(batch, HEADER_SIZE, batch.size, 2, 0, 0, table, secret, 4, hashes, offsets, numbers)
+    kernels.map_batches(batch, batch.size, keys, numbers)
+    kernels.map_records(batch, HEADER_SIZE, batch.size, 2, 0, keys, numbers)
     numbers[kernels.AT] = 0
     kernels.filter_batches(
-        batch, batch.size, True, table, secret, tables, 0, 1, -1, none, none, hashes, offsets, starts, kept, found,
-        target, rows, numbers,
-    )  # fmt: skip
-    kernels.select(
-        batch, HEADER_SIZE, batch.size, 2, 0, 0, 1, False, table, secret, hashes, offsets, starts, kept, found, numbers
+        batch, batch.size, True, keys, 0, 1, -1, kernels.Producers(none, none), scratch, target, rows, numbers
     )
-    kernels.rebuild(batch, 0, batch, 2, starts, kept, found, 0, 1, target, 0)
+    kernels.are_all_replaced(keys, 0, 1, 1)
+    kernels.select(batch, HEADER_SIZE, batch.size, 2, 0, 0, 1, False, keys, scratch, numbers)
+    kernels.rebuild(batch, 0, batch, 2, scratch, 0, 1, target, 0)
     kernels.write_empty(batch, 0, target, 0)
-    kernels.seal(tables, target, 0, HEADER_SIZE)
+    kernels.seal(target, 0, HEADER_SIZE)
     pairs = np.empty((4, 2), dtype=np.int64)
     kernels.index_rows(rows, 1, 0, 0, np.zeros(kernels.INDEX_NUMBERS, dtype=np.int64), pairs, pairs)
     loops: tuple[Any, ...] = (kernels.map_batches, kernels.filter_batches, kernels.index_rows)
