@@ -1,6 +1,7 @@
 # Everything starts from `python3` (3.11 or newer): the first target that needs it makes .venv and installs into it.
 #   make up        a broker on 127.0.0.1:9092 (make up ARGS="--port 9999 --data /tmp/x")
-#   make test      lint and the tests; test-long adds the slow ones; test-kafka those beside Apache Kafka (needs Java)
+#   make test      lint and the tests; test-long adds the slow ones; test-kafka those beside Apache Kafka (needs Java);
+#                  test-spark those with PySpark, which it installs
 #                  (make test WORKERS=0 ARGS="tests/log -x": one after the other, some of them)
 #   make sim       simulated clusters in which everything breaks (make sim ARGS="--seeds 10000 --first 5000")
 #   make sim-mutants  bugs planted in the code, which the simulations must find
@@ -8,13 +9,14 @@
 #   make torture   nodes of a real cluster are killed, paused and cut off under load: 30 minutes, or DURATION=5
 #   make format    let ruff tidy the code; make lint only looks
 .DEFAULT_GOAL := help
-.PHONY: help up test test-long test-kafka sim sim-mutants bench bench-cluster torture lint format clean
+.PHONY: help up test test-long test-kafka test-spark sim sim-mutants bench bench-cluster torture lint format clean
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
+SPARK  := $(VENV)/.installed-spark
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 ARGS   ?=
 DURATION ?= 30
@@ -40,17 +42,26 @@ $(DEV): $(RUN)
 	@$(PIP) -e '.[test,lint,bench]'
 	@touch $@
 
+$(SPARK): $(DEV)
+	@echo "Installing PySpark (only the first time; 500 MB) ..."
+	@$(PIP) -e '.[spark]'
+	@touch $@
+
 up: $(RUN)
 	@exec $(BIN)/ottla up $(ARGS)
 
 test: lint
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow and not kafka' $(ARGS)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow and not kafka and not spark' $(ARGS)
 
 test-long: lint
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --hypothesis-profile=others -m 'not kafka' $(ARGS)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --hypothesis-profile=others -m 'not kafka and not spark' $(ARGS)
 
 test-kafka: $(DEV)
 	@$(BIN)/python -m pytest -m kafka $(ARGS)
+
+# One after the other: a Spark is a whole machine's work.
+test-spark: $(SPARK)
+	@$(BIN)/python -m pytest -m spark tests/spark $(ARGS)
 
 sim: $(RUN)
 	@exec $(BIN)/ottla sim run --seeds 1000 $(ARGS)

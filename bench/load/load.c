@@ -6,6 +6,9 @@
  *   sync        one record a request, one in flight
  *   consume     reads `records` records from the beginning, by assignment, without a group
  *   latency     produces `rate` records a second for `seconds` and consumes them in the same process
+ *   transactions  `producers` at once, each `transactions` of `records` records; as fast as they can, or `rate`
+ *               transactions a second all together; the latencies are those of commits
+ *   steady      one producer as fast as it can for `seconds`, in transactions committed every `commit_ms`, or plain if 0
  *   first-ack   waits for the port to open, then for one acknowledged record on every partition; prints when, on the
  *               monotonic clock
  *
@@ -36,6 +39,7 @@ typedef struct rd_kafka_conf_s rd_kafka_conf_t;
 typedef struct rd_kafka_topic_conf_s rd_kafka_topic_conf_t;
 typedef struct rd_kafka_queue_s rd_kafka_queue_t;
 typedef struct rd_kafka_op_s rd_kafka_event_t;
+typedef struct rd_kafka_error_s rd_kafka_error_t;
 typedef struct {
     int err;
     rd_kafka_topic_t *rkt;
@@ -80,6 +84,11 @@ extern void rd_kafka_message_destroy(rd_kafka_message_t *);
 extern int rd_kafka_metadata(rd_kafka_t *, int, rd_kafka_topic_t *, const void **, int);
 extern void rd_kafka_metadata_destroy(const void *);
 
+extern rd_kafka_error_t *rd_kafka_init_transactions(rd_kafka_t *, int);
+extern rd_kafka_error_t *rd_kafka_begin_transaction(rd_kafka_t *);
+extern rd_kafka_error_t *rd_kafka_commit_transaction(rd_kafka_t *, int);
+extern const char *rd_kafka_error_string(const rd_kafka_error_t *);
+
 /* ---- arguments ---- */
 
 static int arg_count;
@@ -120,6 +129,11 @@ static double cpu_seconds(void) {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
     return u.ru_utime.tv_sec + u.ru_stime.tv_sec + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static void sleep_until(int64_t at_ns) {
+    struct timespec at = {at_ns / 1000000000LL, at_ns % 1000000000LL};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
 static int64_t started_ns;
@@ -456,8 +470,7 @@ static void *produce_at_pace(void *argument) {
     int64_t begin = now_ns();
     for (long i = 0; i < pace->records; i++) {
         int64_t due = begin + i * 1000000000LL / pace->rate;
-        struct timespec at = {due / 1000000000LL, due % 1000000000LL};
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+        sleep_until(due);
         int64_t stamp = now_ns();
         memcpy(payload, &stamp, sizeof stamp);
         if (rd_kafka_produce(pace->producer->rkt, 0, MSG_COPY, payload, pace->size, NULL, 0, NULL))
@@ -500,6 +513,118 @@ static void run_latency(void) {
     pthread_join(thread, NULL);
     /* The first second, in which the consumer finds its place, is not counted. */
     report(records - lead, (long long)(records - lead) * size, latencies + lead, records - lead);
+}
+
+static void must(const char *what, rd_kafka_error_t *error) {
+    if (error) die("%s: %s", what, rd_kafka_error_string(error));
+}
+
+static void open_transactional(producer_t *p, const char *linger_ms, long index) {
+    char name[256];
+    rd_kafka_conf_t *conf = client_conf();
+    snprintf(name, sizeof name, "%s-%ld", text("topic", NULL), index);
+    set(conf, "linger.ms", linger_ms);
+    set(conf, "transactional.id", name);
+    open_producer(p, conf, 0);
+    know_topic(p->rk, p->rkt);
+    must("not initialised", rd_kafka_init_transactions(p->rk, 60000));
+}
+
+typedef struct {
+    producer_t producer;
+    long transactions, records, partitions;
+    int64_t first_due, every; /* in nanoseconds; 0: at once, one after the other */
+    int64_t *took;
+    pthread_barrier_t *start;
+    char *payload;
+    size_t size;
+} committer_t;
+
+static void transact(committer_t *c, int64_t *took) {
+    producer_t *p = &c->producer;
+    must("not begun", rd_kafka_begin_transaction(p->rk));
+    p->to_hear = c->records;
+    for (long i = 0; i < c->records; i++)
+        if (rd_kafka_produce(p->rkt, i % c->partitions, MSG_COPY, c->payload, c->size, NULL, 0, NULL))
+            die("not produced: %s", rd_kafka_err2str(rd_kafka_last_error()));
+    while (p->to_hear) hear(p, 1000); /* what is measured is the commit alone */
+    int64_t began = now_ns();
+    must("not committed", rd_kafka_commit_transaction(p->rk, 60000));
+    *took = now_ns() - began;
+}
+
+static void *commit_again_and_again(void *argument) {
+    committer_t *c = argument;
+    int64_t ignored;
+    for (long i = 0; i < c->transactions / 5; i++) transact(c, &ignored);
+    pthread_barrier_wait(c->start);
+    pthread_barrier_wait(c->start); /* the clock is started in between */
+    int64_t begin = now_ns() + c->first_due;
+    for (long i = 0; i < c->transactions; i++) {
+        if (c->every) sleep_until(begin + i * c->every);
+        transact(c, &c->took[i]);
+    }
+    return NULL;
+}
+
+static void run_transactions(void) {
+    long producers = number("producers", 1), transactions = number("transactions", 1000), rate = number("rate", 0);
+    long records = number("records", 1), all = producers * transactions;
+    size_t size = number("size", 100);
+    int64_t *took = calloc(all, sizeof *took), every = rate ? producers * 1000000000LL / rate : 0;
+    committer_t *committers = calloc(producers, sizeof *committers);
+    pthread_t *threads = calloc(producers, sizeof *threads);
+    pthread_barrier_t start;
+    pthread_barrier_init(&start, NULL, producers + 1);
+    for (long i = 0; i < producers; i++) {
+        committers[i] = (committer_t){.transactions = transactions, .records = records,
+                                      .partitions = number("partitions", 1), .first_due = every * i / producers,
+                                      .every = every, .took = took + i * transactions, .start = &start,
+                                      .payload = make_payload(size), .size = size};
+        open_transactional(&committers[i].producer, "0", i);
+        pthread_create(&threads[i], NULL, commit_again_and_again, &committers[i]);
+    }
+    pthread_barrier_wait(&start);
+    start_clock();
+    pthread_barrier_wait(&start);
+    for (long i = 0; i < producers; i++) pthread_join(threads[i], NULL);
+    report(all, (long long)all * records * size, took, all);
+}
+
+static void run_steady(void) {
+    long partitions = number("partitions", 1), seconds = number("seconds", 5), records = 0;
+    int64_t commit_ns = number("commit_ms", 100) * 1000000LL;
+    size_t size = number("size", 100);
+    char *payload = make_payload(size);
+    producer_t p;
+    if (commit_ns) {
+        open_transactional(&p, "5", 0);
+        must("not begun", rd_kafka_begin_transaction(p.rk));
+    } else {
+        rd_kafka_conf_t *conf = client_conf();
+        set(conf, "linger.ms", "5");
+        open_producer(&p, conf, 0);
+        first_record(&p, size);
+    }
+    start_clock();
+    int64_t end = started_ns + seconds * 1000000000LL, due = started_ns + commit_ns, now = started_ns;
+    for (long turn = 0; now < end; turn++) {
+        long sent = enqueue(&p, turn % partitions, payload, size, 500);
+        records += sent;
+        p.to_hear += sent;
+        while (hear(&p, sent < 500 ? 1 : 0) > 0) continue;
+        now = now_ns();
+        if (commit_ns && now >= due) {
+            while (p.to_hear) hear(&p, 1000);
+            must("not committed", rd_kafka_commit_transaction(p.rk, 60000));
+            must("not begun", rd_kafka_begin_transaction(p.rk));
+            now = now_ns();
+            due = now + commit_ns;
+        }
+    }
+    while (p.to_hear) hear(&p, 1000);
+    if (commit_ns) must("not committed", rd_kafka_commit_transaction(p.rk, 60000));
+    report(records, (long long)records * size, NULL, 0);
 }
 
 static void wait_for_port(const char *brokers) {
@@ -549,6 +674,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[1], "sync")) run_sync();
     else if (!strcmp(argv[1], "consume")) run_consume();
     else if (!strcmp(argv[1], "latency")) run_latency();
+    else if (!strcmp(argv[1], "transactions")) run_transactions();
+    else if (!strcmp(argv[1], "steady")) run_steady();
     else if (!strcmp(argv[1], "first-ack")) run_first_ack();
     else die("unknown mode %s", argv[1]);
     _exit(0); /* nothing of the clients is worth an orderly end: closing 64 of them takes longer than some loads */

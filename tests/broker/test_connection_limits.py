@@ -221,7 +221,9 @@ def test_no_more_requests_run_at_once_than_may() -> None:
             raise RuntimeError("enough")  # what it answers is of no interest here
 
         node = SimpleNamespace(env=SimpleNamespace(clock=SystemClock()), config=SimpleNamespace(queued_max_requests=2))
-        dispatcher = Dispatcher(cast(Any, node), [Api(60, "DescribeCluster", 0, 2, handle=handle)])
+        api = Api(60, "DescribeCluster", 0, 2)
+        api.handle = handle
+        dispatcher = Dispatcher(cast(Any, node), [api])
         request = memoryview(request_header(60, 0, 1, "x") + b"\x00\x00")
         answers = [dispatcher(cast(Any, None), request) for _ in range(5)]
         await asyncio.sleep(0.01)

@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE_S
 from ottla.broker import failure_detector
 from ottla.broker.failure_detector import FailureDetector
 from ottla.broker.run import real_env
-from ottla.metadata.controller.requests import FenceBroker, RegisterBroker
+from ottla.metadata.controller.requests import FenceDeadBrokers, RegisterBroker
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import Endpoint
 
@@ -28,9 +28,17 @@ class Controller:
         self.is_active = True
         self.on_active: list[Callable[[], None]] = []
         self.fenced: list[int] = []
+        self.must_live: list[int] = []
+        self.on_doubt: Callable[[], None] = lambda: None
 
-    async def submit(self, request: FenceBroker) -> None:
-        self.fenced.append(request.broker_id)
+    async def submit(self, request: FenceDeadBrokers) -> int | None:
+        dead = [broker_id for broker_id, _ in request.incarnations]
+        for broker_id in self.must_live:
+            if broker_id not in request.alive and broker_id not in dead:
+                self.on_doubt()
+                return broker_id
+        self.fenced += dead
+        return None
 
 
 class World:
@@ -44,14 +52,14 @@ class World:
         self.be_registered(
             endpoints=tuple(Endpoint(f"L{port}", "127.0.0.1", port, 0) for port in ports), directories=DIRECTORIES
         )
-        self.detector = FailureDetector(real_env(), 9, self.controller, lambda: self.image)  # type: ignore[arg-type]
+        self.detector = FailureDetector(real_env(), 9, self.controller, lambda: self.image, lambda: -1)  # type: ignore[arg-type]
 
     @property
     def epoch(self) -> int:
         return self.image.brokers[1].epoch
 
-    def be_registered(self, **changes: Any) -> None:
-        brokers = {**self.image.brokers, 1: replace(self.image.brokers[1], **changes)}
+    def be_registered(self, broker_id: int = 1, **changes: Any) -> None:
+        brokers = {**self.image.brokers, broker_id: replace(self.image.brokers[broker_id], **changes)}
         self.image = replace(self.image, brokers=brokers)
 
     def let_in(self) -> None:
@@ -91,6 +99,7 @@ class World:
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failure_detector, "_PROBES_AFTER_S", (0.0,) * 5)
     monkeypatch.setattr(failure_detector, "_LOOKS_AFTER_S", (0.0,) * 3)
+    monkeypatch.setattr(failure_detector, "_LOOKS_AGAIN_AFTER_S", 0.0)
 
 
 def fenced_after(story: Callable[[World], Awaitable[None]]) -> list[int]:
@@ -129,11 +138,79 @@ def test_one_that_keeps_dying_waits_for_its_session() -> None:
     async def story(world: World) -> None:
         await world.has_answered()
         world.ends()
-        for life in range(5):
+        for life in range(12):
             world.loses(f"connection {life}")
             await world.detector._tasks.settle()
 
-    assert fenced_after(story) == [1, 1, 1]
+    assert fenced_after(story) == [1] * 10
+
+
+# -- who would lead in the place of the dead must live
+
+
+def never_answered() -> tuple[Endpoint, ...]:
+    return (Endpoint("L", "127.0.0.1", 9, 0),)
+
+
+def test_who_answers_may_lead_in_the_place_of_the_dead() -> None:
+    async def story(world: World) -> None:
+        await world.has_answered()
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            world.be_registered(2, endpoints=(Endpoint("L", "127.0.0.1", other.getsockname()[1], 0),))
+            world.controller.must_live = [2]
+            world.ends()
+            world.loses()
+            await world.detector._tasks.settle()
+
+    assert fenced_after(story) == [1]
+
+
+def test_the_dead_wait_until_who_would_lead_is_heard() -> None:
+    async def story(world: World) -> None:
+        await world.has_answered()
+        world.be_registered(2, endpoints=never_answered())
+        world.controller.must_live = [2]
+        world.controller.on_doubt = lambda: world.detector.heard("another", 2, world.image.brokers[2].epoch)
+        world.detector.heard("another", 2, world.image.brokers[2].epoch)
+        world.ends()
+        world.loses()
+
+    assert fenced_after(story) == [1]
+
+
+def test_the_dead_wait_for_their_session_if_who_would_lead_is_never_heard() -> None:
+    async def story(world: World) -> None:
+        def session_is_over() -> None:
+            world.be_registered(fenced=True)
+
+        await world.has_answered()
+        world.be_registered(2, endpoints=never_answered())
+        world.controller.must_live = [2]
+        world.controller.on_doubt = session_is_over
+        world.ends()
+        world.loses()
+
+    assert fenced_after(story) == []
+
+
+def test_those_who_die_together_are_fenced_together() -> None:
+    async def story(world: World) -> None:
+        world.controller.is_active = False
+        await world.has_answered()
+        world.be_registered(2, endpoints=world.image.brokers[1].endpoints)
+        world.detector._answered[2] = world.image.brokers[2].epoch
+        world.controller.must_live = [1, 2]
+        world.ends()
+        world.takes_over()
+
+    assert fenced_after(story)[:2] == [1, 2]
+
+
+async def the_next_incarnation_waits_too(world: World) -> None:
+    world.ends()
+    world.be_registered(2, endpoints=never_answered())
+    world.controller.must_live = [2]
+    assert not await world.is_succeeded()
 
 
 async def one_that_listens_only_lost_a_connection(world: World) -> None:
@@ -193,6 +270,7 @@ async def a_broker_that_was_let_go_is_not_looked_for(world: World) -> None:
         a_new_registration_is_not_blamed_for_the_old_one,
         a_controller_that_is_not_active_fences_nobody,
         a_broker_that_was_let_go_is_not_looked_for,
+        the_next_incarnation_waits_too,
     ],
     ids=lambda story: story.__name__,
 )

@@ -6,13 +6,17 @@ import threading
 import time
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import pytest
 from tests.broker.apis.altering import TOPIC, set_config
 from tests.broker.apis.asking import create, topic_to_create
 from tests.interop.raw import API_VERSIONS, PRODUCE, Raw, produce_values
 from tests.waiting import at_best, until
 
 from ottla.log.log_dir import LogDir
+from ottla.log.manager import LogManager
+from ottla.log.partition_log import PartitionLog
 from ottla.model.names import TopicPartition
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
@@ -53,6 +57,27 @@ def longest_wait_while_configured(node: RunningNode) -> float:
     found = node.on_loop(lambda: {each.log.config.retention_ms for each in node.node.replicas.by_id.values()})
     assert found == {int(value)}
     return slowest
+
+
+def test_partitions_that_come_while_others_are_made_are_made_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = LogManager.get_or_create
+
+    def slowly(logs: LogManager, *args: Any) -> PartitionLog:
+        time.sleep(0.002)
+        return make(logs, *args)
+
+    def made(topic: str) -> int:
+        return len(list(tmp_path.glob(f"{topic}-*/partition.metadata")))
+
+    with running_node(tmp_path) as node:
+        monkeypatch.setattr(LogManager, "get_or_create", slowly)
+        create(node.address, topic_to_create("first", 400))
+        until(lambda: made("first") > 50)
+        create(node.address, topic_to_create("second", 100))
+        assert made("first") < 400, "the second topic came too late to show anything"
+        until(lambda: made("first") == 400 and made("second") == 100)
 
 
 def test_high_watermarks_are_not_looked_at_while_they_rest(tmp_path: Path) -> None:

@@ -464,6 +464,30 @@ def test_an_alarm_may_be_put_off_and_brought_forward(machine: Machine) -> None:
     tell(machine, story)
 
 
+def test_an_alarm_that_is_late_listens_first(machine: Machine) -> None:
+    """A node that stood still finds in its connections what its members said meanwhile."""
+
+    async def story(told: Story) -> None:
+        shard, loop = told.runtime.shard(0), asyncio.get_running_loop()
+        for name in ("heard", "silent"):
+            shard.set(name, 1000, lambda: shard.machine.add(b"a"))
+        await asyncio.sleep(0.9)
+        loop._now += 30  # type: ignore[attr-defined]
+        await asyncio.sleep(0.1)
+        assert told.committed(b"a") is None
+        shard.set("heard", 1000, lambda: shard.machine.add(b"b"))
+        await asyncio.sleep(0.6)
+        assert (told.committed(b"a"), told.committed(b"b")) == (1, None), "who is not heard then has been silent"
+        loop._now += 30  # type: ignore[attr-defined]
+        await asyncio.sleep(0.1)
+        assert told.committed(b"b") is None
+        loop._now += 30  # type: ignore[attr-defined]
+        await asyncio.sleep(0.1)
+        assert told.committed(b"b") == 1, "one that is always late rings nevertheless"
+
+    tell(machine, story)
+
+
 def test_nothing_is_decided_on_what_is_too_large(machine: Machine) -> None:
     async def story(told: Story) -> None:
         await told.add(b"a")

@@ -28,6 +28,8 @@ _OF_ONE_API: Final[dict[int, set[str]]] = {
     22: {"producer_id"},
     35: {"total_bytes", "usable_bytes"},
     71: {"subscription_id"},
+    61: {"last_timestamp"},
+    65: {"transaction_start_time"},
     55: {"log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp", "high_watermark", "leader_epoch"},
 }
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -39,7 +41,15 @@ _OWN_VALUES: Final = {
 }  # fmt: skip
 _MAY_BE_ANY: Final = {"producer_id", "subscription_id"}  # 0 and negative ones are as good as others
 # Answers about everything there is: topics of other requests are left out of them.
-_NAMED_BY: Final = {3: "name", 16: "group_id", 35: "name", 43: "topic", 74: "resource_name", 75: "name"}
+_NAMED_BY: Final = {
+    3: "name",
+    16: "group_id",
+    35: "name",
+    43: "topic",
+    66: "transactional_id",
+    74: "resource_name",
+    75: "name",
+}
 _KNOWN_IDS: Final = frozenset(stand_in(fixture.name) for fixture in fixtures())
 
 

@@ -26,13 +26,7 @@ from ottla.testing.process import NodeProcess, running_process
 
 MB = 1024 * 1024
 SOME_MUTATIONS = 150  # of each version, where time is short
-# Their own tests compare them with Apache Kafka; they have no scenario in the corpus yet.
-NOT_IN_THE_CORPUS: set[str] = {
-    # What Kafka told to these is in tests/golden/kafka-transactions.json, request by request.
-    "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers", "TxnOffsetCommit", "DescribeProducers",
-    "DescribeTransactions", "ListTransactions",
-}  # fmt: skip
-EACH_API = [pytest.param(api, id=api.name) for api in ALL if api.name not in NOT_IN_THE_CORPUS]
+EACH_API = [pytest.param(api, id=api.name) for api in ALL]
 
 
 class Server(NamedTuple):
@@ -50,10 +44,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def fresh_server(tmp_path: Path) -> Iterator[Server]:
     with running_process(tmp_path, **SETTINGS) as node:
         yield Server(node, prepare(node.port))
-
-
-def test_what_is_said_not_to_be_in_the_corpus_is_not() -> None:
-    assert not NOT_IN_THE_CORPUS & set(recorded())
 
 
 @pytest.mark.parametrize("api", EACH_API)

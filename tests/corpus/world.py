@@ -19,6 +19,7 @@ from tests.corpus.scenarios.scenario import (
     Fixture,
     stand_in,
 )
+from tests.corpus.scenarios.transactions import IDLE, OPEN, PRODUCERS
 from tests.interop.raw import LIST_OFFSETS, METADATA, PRODUCE, Raw, produce_values
 from tests.waiting import attempts, until
 
@@ -30,6 +31,7 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 CREATE_TOPICS, FIND_COORDINATOR, INIT_PRODUCER_ID = 19, 10, 22
 OFFSET_COMMIT, JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS = 8, 11, 14, 15
+ADD_PARTITIONS, DESCRIBE_TRANSACTIONS = 24, 65
 _SUBSCRIPTION: Final = b"\0\0\0\0\0\1" + len(TIMED).to_bytes(2, "big") + TIMED.encode() + b"\xff" * 4
 
 COMMON: Final = (
@@ -39,7 +41,7 @@ COMMON: Final = (
     Fixture(EMPTY, 2),
     Fixture(CONFIGURED, 1, {"retention.ms": "-1", "max.message.bytes": "77", "cleanup.policy": "compact"}),
 )  # fmt: skip
-COMMON_NAMES: Final = frozenset((*(fixture.name for fixture in COMMON), STABLE, FETCHED))
+COMMON_NAMES: Final = frozenset((*(fixture.name for fixture in COMMON), STABLE, FETCHED, IDLE, OPEN))
 
 
 def fixtures() -> list[Fixture]:
@@ -63,7 +65,28 @@ def prepare(port: int) -> dict[bytes, bytes]:
             for data in fixture.batches:
                 produced = raw.ask(PRODUCE, 9, **produce_values(fixture.name, data))
                 assert not produced.responses[0].partition_responses[0].error_code, produced
+        _start_producers(raw)
         return _ids(raw, wanted) | _fill_groups(raw)
+
+
+def _start_producers(raw: Raw) -> None:
+    """Their ids are the first of a new server: in requests they stand for themselves."""
+    _wait_for_coordinator(raw, 1, OPEN)
+    for _ in attempts("coordinators of transactions are loaded"):
+        described = raw.ask(DESCRIBE_TRANSACTIONS, 0, transactional_ids=PRODUCERS).transaction_states
+        if all(row.error_code.name == "transactional_id_not_found" for row in described):
+            break
+    for number, name in enumerate(PRODUCERS):
+        for _ in attempts("there are producer ids"):
+            begun = raw.ask(INIT_PRODUCER_ID, 4, transactional_id=name, transaction_timeout=timedelta(minutes=15))
+            if not begun.error_code:
+                break
+        assert (begun.producer_id, begun.producer_epoch) == (number, 0)
+    opened = raw.ask(
+        ADD_PARTITIONS, 3, v3_and_below_transactional_id=OPEN, v3_and_below_producer_id=PRODUCERS.index(OPEN),
+        v3_and_below_producer_epoch=0, v3_and_below_topics=[{"name": EMPTY, "partitions": [0, 1]}],
+    )  # fmt: skip
+    assert not opened.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code, opened
 
 
 def _fill_groups(raw: Raw) -> dict[bytes, bytes]:

@@ -8,6 +8,7 @@ from itertools import count
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import ProducerFenced
 from aiokafka.structs import TopicPartition as AioTopicPartition
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from tests.interop.clients import WITHIN_S, Client
@@ -82,6 +83,29 @@ def test_a_zombie_is_fenced(node: NodeProcess, new_topic: NewTopic) -> None:
     heir.begin_transaction()
     heir.produce(topic, b"of the heir")
     heir.commit_transaction(WITHIN_S)
+    assert _committed_values(node.address, topic) == [b"of the heir"]
+
+
+def test_a_zombie_with_aiokafka_is_fenced(node: NodeProcess, new_topic: NewTopic) -> None:
+    topic, name = new_topic(), f"tx-{next(_numbers)}"
+
+    async def run() -> None:
+        zombie = AIOKafkaProducer(bootstrap_servers=node.address, transactional_id=name)
+        heir = AIOKafkaProducer(bootstrap_servers=node.address, transactional_id=name)
+        await zombie.start()
+        try:
+            await zombie.begin_transaction()
+            await zombie.send_and_wait(topic, b"of the zombie")
+            await heir.start()
+            with pytest.raises(ProducerFenced):
+                await zombie.commit_transaction()
+            async with heir.transaction():
+                await heir.send(topic, b"of the heir")
+        finally:
+            await zombie.stop()
+            await heir.stop()
+
+    asyncio.run(asyncio.wait_for(run(), WITHIN_S))
     assert _committed_values(node.address, topic) == [b"of the heir"]
 
 

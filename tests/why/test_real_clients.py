@@ -1,11 +1,15 @@
 """Real clients that are closed, killed, stopped and kept busy: each time the group knows why.
 
-Each once in the ordinary run; among the slow tests with both protocols, twenty groups side by side, each with a timing
-of its own and none with a second chance.
+Each once in the ordinary run; among the slow tests with both protocols, twenty groups, ten of them side by side, each
+with a timing of its own and none with a second chance.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -112,7 +116,7 @@ def made_larger(group: Group) -> tuple[str, list[Member]]:
     group.misses_nobody()
     group.start("one", "two")
     group.settle(2)
-    group.wait(5.5, 6.5)  # who comes at once belongs to the beginning
+    group.wait(11, 13)  # who comes at once belongs to the beginning
     return "scaled-up", group.start("three", "four")
 
 
@@ -130,8 +134,10 @@ STORIES: Final[list[Story]] = [
     closed, killed, stopped_for_a_while, stopped_for_good, stopped_again_and_again, kept_busy, static_members_restarted,
     static_member_away_for_too_long, deployed_one_after_the_other, made_larger, made_smaller,
 ]  # fmt: skip
-HARMLESS: Final = {"started", "idle-members"}
-SIDE_BY_SIDE: Final = 20
+HARMLESS: Final = {"started", "idle-members", "broker-stood-still"}
+"""What blames nobody."""
+REPETITIONS: Final = 20
+SIDE_BY_SIDE: Final = 10
 
 
 def wrongly_told(node: NodeProcess, story: Story, protocol: str, seed: int, pace: Pace) -> str | None:
@@ -168,6 +174,22 @@ def test_real_clients(node: NodeProcess, story: Story, protocol: str) -> None:
     pytest.fail("\n".join(wrong))
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_broker_that_stood_still_blames_nobody(node: NodeProcess, protocol: str) -> None:
+    """For longer than its members' sessions last: what they said meanwhile is heard before anyone is missed."""
+    with group_of(node, protocol, 0, QUICK._replace(poll_s=60)) as group:
+        group.start("one", "two", "three")
+        group.settle(3)
+        before = group.why()["history"]
+        os.kill(node.pid, signal.SIGSTOP)
+        time.sleep(2 * QUICK.session_s)
+        os.kill(node.pid, signal.SIGCONT)
+        time.sleep(2 * QUICK.session_s)
+        group.settle(3)
+        assert group.findings().keys() <= HARMLESS, json.dumps(group.why(), indent=1)
+        assert len(before) <= len(group.why()["history"]) <= len(before) + 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
@@ -179,6 +201,6 @@ def test_real_clients_twenty_times(node: NodeProcess, story: Story, protocol: st
             return f"seed {seed}: {never}"
 
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        told = [*pool.map(play, range(SIDE_BY_SIDE))]
+        told = [*pool.map(play, range(REPETITIONS))]
     wrong = [each for each in told if each is not None]
     assert not wrong, f"{len(wrong)} of {len(told)}:\n" + "\n".join(wrong)

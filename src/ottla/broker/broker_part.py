@@ -154,6 +154,7 @@ class BrokerPart:
         node.replicas.replicate(timers, node.controller, lambda: node.broker_epoch)
         history = GroupHistory(env, timers, lambda: node.image, node.auto_create.start)
         env.metrics.add(history.collect)
+        node.loop_lag.on_standstill.append(history.stood_still)
         node.groups = GroupCoordinator(env, timers, config, lambda: node.image, history)
         node.txns = TxnCoordinator(node)
         node.txn_partitions = TxnPartitions(node)

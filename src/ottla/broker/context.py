@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.coordinator.told import Told
 from ottla.env.slices import breathe
@@ -14,11 +16,12 @@ from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Principal, Resource
 from ottla.wire.build import build, response_type
 from ottla.wire.codec import RequestHeader
-from ottla.wire.reply import Later, Message
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
     from ottla.wire.server import ServerConnection
+
+_INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Context(NamedTuple):
@@ -64,30 +67,45 @@ class Waiting(NamedTuple):
     answer: Callable[[Any], Any]
 
 
-EntityHandler = Callable[[Context, Any], Any | Waiting | Coroutine[Any, Any, Any]]
-RawHandler = Callable[[Context, memoryview], Message | Later]
+Handler = Callable[[Context, Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Api:
-    """One API: its number, the versions that we answer, and who answers.
+    """One API: its number, the versions that we answer, and how.
 
-    `handle` gets the decoded request and gives the answer (or a whole frame), a coroutine of it, or what it waits for.
-    `handle_raw`, for Produce and Fetch, gets the body's bytes and gives a whole frame. `advertise_from` is what
-    ApiVersions says where that differs, and `is_offered` whether it says anything; an API that is not offered is
-    answered nevertheless. `takes_long`: a short question may have a long answer. `forwards`: only the active controller
-    can answer; another node passes the request on. With `forwards_itself` the API looks at it first and passes on what
-    is left.
+    `handle` in the file of its name answers: it gets the decoded request and gives the answer (or a whole frame), a
+    coroutine of it, or what it waits for. The file is imported when the first request comes: a node offers far more
+    than its first client asks for. With `is_raw` it gets the body's bytes and gives a whole frame, or what becomes one.
+    `advertise_from` is what ApiVersions says where that differs, and `is_offered` whether it says anything; an API that
+    is not offered is answered nevertheless. `takes_long`: a short question may have a long answer. `forwards`: only the
+    active controller can answer; another node passes the request on. With `forwards_itself` the API looks at it first
+    and passes on what is left.
     """
 
     key: int
     name: str
     oldest: int
     newest: int
-    handle: EntityHandler | None = None
-    handle_raw: RawHandler | None = None
+    folder: str = "ottla.broker.apis"
+    is_raw: bool = False
     advertise_from: int | None = None
     is_offered: Callable[[Node], bool] | None = None
     takes_long: bool = False
     forwards: bool = False
     forwards_itself: bool = False
+    handle: Handler = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.handle = self._handle_first
+
+    @property
+    def module(self) -> str:
+        return f"{self.folder}.{_INNER_CAPITAL.sub('_', self.name).lower()}"
+
+    def load(self) -> None:
+        self.handle = import_module(self.module).handle
+
+    def _handle_first(self, context: Context, request: Any) -> Any:
+        self.load()
+        return self.handle(context, request)

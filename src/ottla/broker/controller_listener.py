@@ -49,7 +49,9 @@ class ControllerListener:
     async def watch(self) -> None:
         """From now on dead brokers are noticed. To be called once there is a feed and a controller."""
         node = self._node
-        detector = FailureDetector(node.env, node.config.node_id, node.local_controller, lambda: node.image)
+        detector = FailureDetector(
+            node.env, node.config.node_id, node.local_controller, lambda: node.image, lambda: node.broker_epoch
+        )
         self.failure_detector = detector
         self.listening.connections.on_lost.append(detector.lost)
         await node.feed.subscribe(detector.publish)

@@ -10,6 +10,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.metadata.image import BrokerImage
+from ottla.wire.pieces import count, text
 from ottla.wire.varint import uvarint
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def endpoints_of(context: Context, leaders: Iterable[CurrentLeader]) -> bytes:
     ]
     if not rows:
         return b"\x00"
-    value = uvarint(len(rows) + 1) + b"".join(rows)
+    value = count(len(rows), flexible=True) + b"".join(rows)
     return b"\x01\x00" + uvarint(len(value)) + value
 
 
@@ -57,6 +58,5 @@ def _endpoint(broker: BrokerImage, listener: str) -> bytes | None:
     endpoint = broker.endpoint(listener)
     if endpoint is None:
         return None
-    host = endpoint.host.encode()
-    rack = b"\x00" if broker.rack is None else uvarint(len(broker.rack.encode()) + 1) + broker.rack.encode()
-    return b"".join((_NUMBER.pack(broker.id), uvarint(len(host) + 1), host, _NUMBER.pack(endpoint.port), rack, b"\x00"))
+    place = _NUMBER.pack(broker.id) + text(endpoint.host, flexible=True) + _NUMBER.pack(endpoint.port)
+    return place + text(broker.rack, flexible=True) + b"\x00"

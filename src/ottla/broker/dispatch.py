@@ -70,8 +70,8 @@ class Dispatcher:
         began = self._elapsed() if count & stats.mask == stats.mark else None
         body = frame[header.body :]
         answer: Message | Later
-        if api.handle_raw is not None:
-            answer = api.handle_raw(context, body)
+        if api.is_raw:
+            answer = api.handle(context, body)
         elif api.forwards and self._forwards(api):
             answer = self._later(header, stats, self._forward(api, context, bytes(frame)))
         elif api.takes_long or len(body) > SMALL_BYTES:
@@ -97,7 +97,6 @@ class Dispatcher:
 
     def _ask(self, api: Api, context: Context, stats: ApiStats, body: Buffer) -> Message | Later:
         header = context.header
-        assert api.handle is not None
         answer = api.handle(context, decode_request(header.key, header.version, body))
         if asyncio.iscoroutine(answer):
             return self._later(header, stats, answer)
@@ -117,14 +116,13 @@ class Dispatcher:
         except KafkaError as error:
             context = context._replace(refusal=ApiError(error.code, error.message))
         header = context.header
-        assert api.handle is not None
         answer = api.handle(context, decode_request(header.key, header.version, frame[header.body :]))
         return await answer if asyncio.iscoroutine(answer) else answer
 
     def _unsupported(self, api: Api | None, context: Context) -> bytes:
         """Kafka closes the connection; only ApiVersions answers, so that a newer client can step down (KIP-511)."""
         header = context.header
-        if api is not None and header.key == API_VERSIONS and api.handle is not None:
+        if api is not None and header.key == API_VERSIONS:
             oldest = context._replace(header=header._replace(version=0))
             return response_frame(header.correlation_id, api.handle(oldest, None))
         name = api.name if api is not None else f"key {header.key}"

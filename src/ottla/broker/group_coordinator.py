@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from ottla.broker.apis.offset_commit_again import CommitsBefore
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.group_history import GroupHistory
 from ottla.coordinator.group.hashing import group_hash as group_hash
-from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime
 from ottla.coordinator.shard import Shard
@@ -22,6 +22,9 @@ from ottla.metadata.image import MetadataImage
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group.machine import GroupMachine
 
 R = TypeVar("R")
 
@@ -42,10 +45,13 @@ class GroupCoordinator:
         self._config = config
         self._partitions = 0  # of the topic, once that is known
         self.history = history
+        self.commits_before = CommitsBefore()
         reply_within_ms = config.current.get_int("offsets.commit.timeout.ms")
         self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make, reply_within_ms)
 
     def _make(self, shard: Shard[GroupMachine]) -> GroupMachine:
+        from ottla.coordinator.group.machine import GroupMachine  # with the first group: a node starts without
+
         return GroupMachine(shard, self._env, lambda: self._config.current, self._image, self.history.note)
 
     def start(self, image: MetadataImage) -> None:

@@ -76,6 +76,10 @@ class GroupHistory:
     def stalled(self, group_id: str, since_ms: int, lag: list[str]) -> None:
         self.note(CommitsStalled(self._env.clock.now_ms(), group_id, -1, since_ms, tuple(lag)))
 
+    def stood_still(self, seconds: float) -> None:
+        """This node itself."""
+        self._historian.stood_still(int(seconds * 1000))
+
     def lost(self, connection: Connection, end: str) -> None:
         self._historian.lost(connection, End(end))
         if self._historian.has_work:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ottla.broker.context import Context
 from ottla.coordinator.group.classic.requests import Client
-from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.told import Told
 from ottla.env.slices import breathe
@@ -18,6 +17,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+    from ottla.coordinator.group.machine import GroupMachine
 
 R = TypeVar("R")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.group.offset_records import offset_in
 from ottla.env.metrics import Family, Gathered, Kind, Row, escaped
 from ottla.model.errors import KafkaError
@@ -17,6 +16,7 @@ from ottla.replica.partition import Partition
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+    from ottla.coordinator.group.machine import GroupMachine
 
 G: Final = Kind.GAUGE
 _OFFSET: Final = ("consumergroup", "topic", "partition")

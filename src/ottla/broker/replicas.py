@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ottla.broker")
 _MADE_AT_ONCE: Final = 10  # and as many more as take no longer than
-_AT_ONCE_S: Final = 0.015
+_AT_ONCE_S: Final = 0.005
 _OTHERS_AFTER_S: Final = 0.1
 
 
@@ -172,10 +172,13 @@ class Replicas:
         try:
             await asyncio.sleep(_OTHERS_AFTER_S)  # whoever asked for them looks at the metadata first
             breath = Breath(self._env.clock)
-            for key in list(self._to_make):  # one that cannot be made now stays for who asks for it
-                if key in self._to_make:
-                    self._make(key)
-                await breath.take()
+            tried: dict[PartitionKey, None] = {}  # one that cannot be made now stays for who asks for it
+            while untried := [key for key in self._to_make if key not in tried]:  # others come meanwhile
+                for key in untried:
+                    tried[key] = None
+                    if key in self._to_make:
+                        self._make(key)
+                    await breath.take()
         finally:
             self._is_making = False
 

@@ -15,6 +15,7 @@ from math import inf
 from typing import Any, Final
 
 from ottla.broker.file_limit import raise_file_limit, what_is_wrong_with
+from ottla.broker.later_parts import import_in_background
 from ottla.broker.node import Node, StartGivenUp
 from ottla.env import logs
 from ottla.env.clock import SystemClock
@@ -29,6 +30,7 @@ from ottla.model.errors import OttlaError
 
 _log = logging.getLogger("ottla.broker")
 _NO_LIMIT = (1 << 63) - 1
+_FIRST_CLIENTS_S: Final = 1.0  # they go before imports that nobody waits for
 _STOP_IS_LONG_S: Final = 10.0
 _NOT_THE_SAME_PRESS_S: Final = 0.5  # a terminal and a supervisor may both pass on one Ctrl-C
 _INTERRUPTED: Final = 130  # 128 + SIGINT, as shells have it
@@ -100,6 +102,7 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
     if not stop.is_set():
         _log.info("serving clients at %s", node.address, extra={"address": node.address, "cluster_id": node.cluster_id})
         on_started(node.address)
+    loop.call_later(_FIRST_CLIENTS_S, import_in_background, node.dispatcher.apis.values())
     assert node.failed is not None
     ends: list[asyncio.Future[Any]] = [loop.create_task(stop.wait()), node.failed]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

@@ -10,9 +10,8 @@ from ottla.broker.txn_markers import ShardMarkers, TxnMarkers
 from ottla.coordinator.group.hashing import group_hash
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime
-from ottla.coordinator.shard import Shard
+from ottla.coordinator.shard import Haste, Shard
 from ottla.coordinator.told import Told
-from ottla.coordinator.txn.machine import Settings, Surroundings, TxnMachine
 from ottla.metadata.controller.features import TRANSACTION_VERSION
 from ottla.metadata.controller.requests import NewTopic
 from ottla.metadata.image import MetadataImage
@@ -22,6 +21,7 @@ from ottla.model.names import TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+    from ottla.coordinator.txn.machine import Settings, TxnMachine
 
 R = TypeVar("R")
 
@@ -38,6 +38,8 @@ class TxnCoordinator:
         )  # fmt: skip
 
     def _make(self, shard: Shard[TxnMachine]) -> TxnMachine:
+        from ottla.coordinator.txn.machine import Surroundings, TxnMachine  # with the first: a node starts without
+
         node = self._node
         return TxnMachine(
             shard.timeline,
@@ -84,11 +86,13 @@ class TxnCoordinator:
             failed.exception()  # it may never be asked for, if the client has gone
             return failed
 
-    def ask(self, transactional_id: str, operation: Callable[[TxnMachine], Outcome[R]]) -> Told[R]:
+    def ask(
+        self, transactional_id: str, operation: Callable[[TxnMachine], Outcome[R]], haste: Haste = Haste.THIS_TURN
+    ) -> Told[R]:
         """The same for who does not wait in a task."""
         told: Told[R] = Told()
         try:
-            self.runtime.shard(self.partition_of(transactional_id)).submit(operation, told.tell)
+            self.runtime.shard(self.partition_of(transactional_id)).submit(operation, told.tell, haste)
         except KafkaError as error:
             told.tell(None, error)
         return told
@@ -99,6 +103,8 @@ class TxnCoordinator:
 
 
 def _settings(config: BrokerConfig) -> Settings:
+    from ottla.coordinator.txn.machine import Settings
+
     return Settings(
         config.get_int("transactional.id.expiration.ms"),
         config.get_int("transaction.abort.timed.out.transaction.cleanup.interval.ms"),

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.marker_writing import write_marker
 from ottla.broker.peer_brokers import PeerBrokers
-from ottla.coordinator.shard import Shard, State
-from ottla.coordinator.txn.machine import TxnMachine
+from ottla.coordinator.shard import Haste, Shard, State
 from ottla.coordinator.txn.transaction import Marker
 from ottla.env.tasks import Tasks
 from ottla.model.errors import ErrorCode, KafkaError, OttlaError
@@ -25,6 +24,7 @@ from ottla.model.names import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+    from ottla.coordinator.txn.machine import TxnMachine
 
 _log = logging.getLogger("ottla.coordinator")
 _WRITE_TXN_MARKERS: Final = 27
@@ -199,7 +199,9 @@ class TxnMarkers:
         if ending.missing or ending.is_over or ending.is_being_completed:
             return
         try:
-            complete = ending.shard.write(lambda txns: txns.complete(ending.transactional_id, ending.marker))
+            complete = ending.shard.write(
+                lambda txns: txns.complete(ending.transactional_id, ending.marker), Haste.NEXT
+            )
         except KafkaError:
             self._over(ending)  # it is no longer ours
             return

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.told import Told
-from ottla.coordinator.txn.machine import TxnMachine
 from ottla.coordinator.txn.transaction import ProducerEpoch
 from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+    from ottla.coordinator.txn.machine import TxnMachine
 
 
 def add_partitions(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ottla.cli.groups import did_you_mean
+from ottla.model.near_miss import did_you_mean
 
 
 class Choice(click.Choice):  # type: ignore[type-arg]  # generic only in newer versions of click

@@ -98,7 +98,7 @@ def chosen_partitions(client: Any, topic: str, only: Sequence[int], cluster: Clu
     """The wanted partitions, all if none are; OttlaError if there is no such topic or partition."""
     there = partitions_of(client, topic, cluster)
     if not there:
-        from ottla.cli.groups import did_you_mean
+        from ottla.model.near_miss import did_you_mean
 
         hint = did_you_mean(topic, _metadata(client, None, cluster).topics)
         raise OttlaError(f"topic {topic} is not there{hint or f'; `ottla topic create {topic}` makes it'}")

@@ -68,7 +68,7 @@ def all_names() -> set[str]:
 
 def hint(name: str, known: Iterable[str]) -> str:
     """`; did you mean ...?` for a name that is not known."""
-    from ottla.cli.groups import did_you_mean
+    from ottla.model.near_miss import did_you_mean
 
     return "" if name in known else did_you_mean(name, known, cutoff=0.75)
 

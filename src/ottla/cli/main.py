@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from typing import Any, Final
@@ -47,6 +48,7 @@ def cli() -> None:
 
 
 def main() -> None:
+    gc.set_threshold(50_000, 20, 20)  # of the many objects that imports make, none goes away again
     # kio builds test strategies when hypothesis can be imported; no command has a use for them
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]  # None makes an import fail
     try:

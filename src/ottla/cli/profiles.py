@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ottla.cli.groups import did_you_mean
+from ottla.model.near_miss import did_you_mean
 
 FILE_NAME: Final = "profiles.json"
 _MODE: Final = 0o600

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import click
 
-from ottla.cli.groups import did_you_mean
 from ottla.cli.output import note
 from ottla.cli.times import parse_time
+from ottla.model.near_miss import did_you_mean
 
 Partition = tuple[str, int]
 STARTS: Final = ("beginning", "end", "stored")

@@ -2,7 +2,8 @@
 
     loading   the log is replayed; requests are refused with COORDINATOR_LOAD_IN_PROGRESS
     active    an operation decides; its records are applied at once and wait in a batch with those of other operations
-              of this turn of the loop; the batch is appended; once it is committed the replies go out
+              of this turn of the loop (or as `Haste` says); the batch is appended; once it is committed the replies go
+              out. The first operation for a while that knows how to apply its own records need not wait for others
     closed    leadership is elsewhere
 
 An append that fails takes back all that was decided since: later decisions were built on it.
@@ -38,12 +39,23 @@ _log = logging.getLogger("ottla.coordinator")
 _ALL: Final = -1
 _RECORD_OVERHEAD: Final = 40
 _AGAIN_MS: Final = 500
+_LATE_S: Final = 0.2
+_LISTEN_S: Final = 0.5  # to what came while this node stood still, before conclusions are drawn from silence
+_MOMENT_S: Final = 0.005
 
 
 class State(Enum):
     LOADING = auto()
     ACTIVE = auto()
     CLOSED = auto()
+
+
+class Haste(Enum):
+    """When what was decided is appended. Records that wait are appended with the first that does not."""
+
+    NOW = "few ask here at a time: to wait for others' records would only cost time"
+    THIS_TURN = "with those of other operations of this turn of the loop"
+    NEXT = "nobody waits for it: with the next records, or in a moment if none come"
 
 
 Tell = Callable[[Any, KafkaError | None], None]
@@ -66,6 +78,7 @@ class _Alarm:
     rings: float  # by the loop's clock; the operation may be due later
     due: float
     operation: Callable[[], Outcome[Any]]
+    was_put_off: bool = False  # since it rang late
 
 
 class Shard(Generic[M]):
@@ -89,6 +102,8 @@ class Shard(Generic[M]):
         self._batch_bytes = 0
         self._batch_base = 0
         self._append_is_due = False
+        self._appended_at = -1.0  # by the loop's clock, which stands still during a turn
+        self._committed = 0
         self._waiting: deque[_Reply] = deque()
         self._reply_within_ms = reply_within_ms
         self._told: list[tuple[Tell, Any, KafkaError | None]] = []  # who is to be told, when nothing is under way here
@@ -134,16 +149,16 @@ class Shard(Generic[M]):
 
     # -- operations
 
-    def write(self, operation: Callable[[M], Outcome[R]]) -> asyncio.Future[R]:
+    def write(self, operation: Callable[[M], Outcome[R]], haste: Haste = Haste.THIS_TURN) -> asyncio.Future[R]:
         """Decides now; the reply comes when all that the decision rests on is committed."""
         done: asyncio.Future[R] = self._loop.create_future()
-        self.submit(operation, partial(_settle, done))
+        self.submit(operation, partial(_settle, done), haste)
         return done
 
-    def submit(self, operation: Callable[[M], Outcome[R]], tell: Tell) -> None:
+    def submit(self, operation: Callable[[M], Outcome[R]], tell: Tell, haste: Haste = Haste.THIS_TURN) -> None:
         """The same with a callback, which may be called at once; never while a decision is being made here."""
         self.check()
-        self._accept(whole(operation, self.machine), tell)
+        self._accept(whole(operation, self.machine), tell, haste)
 
     def write_in_transaction(
         self, operation: Callable[[M], Outcome[R]], producer_id: int, producer_epoch: int
@@ -193,20 +208,49 @@ class Shard(Generic[M]):
         self.check()
         return operation(self.machine)
 
-    def _accept(self, outcome: Outcome[Any], tell: Tell) -> None:
+    def _accept(self, outcome: Outcome[Any], tell: Tell, haste: Haste = Haste.THIS_TURN) -> None:
         if outcome.records:
+            if outcome.take_over is not None and self._is_calm():
+                self._append_at_once(outcome, outcome.take_over, tell)
+                return
             size = _size(outcome.records)
             error = self._make_room(size) or self._apply(outcome, size)
             if error is not None:
                 _undo(outcome, error)
                 tell(None, error)
                 return
-            if not self._append_is_due:
+            if haste is Haste.THIS_TURN and not self._append_is_due:
                 self._append_is_due = True
                 self._loop.call_soon(self._append_what_waits)
+            elif haste is Haste.NEXT:
+                self._loop.call_later(_MOMENT_S, self._append_what_waits)
         self._await_commit(outcome, tell)
-        if self._batch_bytes > self.partition.log.config.max_message_bytes:
+        if haste is Haste.NOW and outcome.records:
+            self._append_what_waits()
+        elif self._batch_bytes > self.partition.log.config.max_message_bytes:
             self._append()  # it may be too large even alone: to be known before anything is decided on it
+
+    def _is_calm(self) -> bool:
+        """Whether nothing waits, and nothing was appended in this turn: then there is nobody to share a batch with."""
+        return not self._batch and not self._waiting and self._loop.time() != self._appended_at
+
+    def _append_at_once(self, outcome: Outcome[Any], take_over: Callable[[], None], tell: Tell) -> None:
+        """Applied when it is in the log, and so mostly committed: then there is nothing to keep for undoing it."""
+        self._batch_base = base = self._end
+        error = self._append_batch(build_plain_batch(outcome.records, self._env.clock.now_ms()))
+        if error is not None:
+            _undo(outcome, error)
+            tell(None, error)
+            return
+        timeline = self.timeline
+        timeline.offset = base
+        self._end = base + len(outcome.records)
+        timeline.is_kept = self._end > self.partition.high_watermark
+        try:
+            take_over()
+        finally:
+            timeline.is_kept = True
+        self._await_commit(outcome, tell)
 
     def _await_commit(self, outcome: Outcome[Any], tell: Tell) -> None:
         if self._end <= self.partition.high_watermark and not self._waiting:
@@ -285,6 +329,7 @@ class Shard(Generic[M]):
         return self._append_batch(build_plain_batch(records, self._env.clock.now_ms()))
 
     def _append_batch(self, batch: bytes) -> KafkaError | None:
+        self._appended_at = self._loop.time()
         if len(batch) > self.partition.log.config.max_message_bytes:
             return self._fail(self._batch_base, KafkaError(ErrorCode.unknown_server_error, "too much for one batch"))
         appended = self.partition.append(batch, _ALL, Origin.COORDINATOR, self.epoch)
@@ -301,8 +346,9 @@ class Shard(Generic[M]):
 
     def committed(self, offset: int) -> None:
         """The high watermark has moved."""
-        if self.state is not State.ACTIVE:
+        if self.state is not State.ACTIVE or offset == self._committed:
             return
+        self._committed = offset
         self.timeline.commit(offset)
         waiting = self._waiting
         while waiting and waiting[0].after <= offset:
@@ -352,7 +398,7 @@ class Shard(Generic[M]):
         due = self._loop.time() + delay_ms / 1000
         alarm = self._alarms.get(name)
         if alarm is not None and alarm.rings <= due:
-            alarm.due, alarm.operation = due, operation
+            alarm.due, alarm.operation, alarm.was_put_off = due, operation, False
             return
         self.cancel(name)
         if self.state is not State.CLOSED:
@@ -365,7 +411,11 @@ class Shard(Generic[M]):
 
     def _ring(self, name: object) -> None:
         alarm = self._alarms.pop(name)
-        left_s = alarm.due - self._loop.time()
+        now = self._loop.time()
+        left_s = alarm.due - now
+        if left_s <= 0 and now - alarm.rings > _LATE_S and not alarm.was_put_off:
+            left_s, alarm.was_put_off = _LISTEN_S, True
+            alarm.due = now + left_s
         if left_s > 0:
             alarm.timer = self._timers.after(left_s * 1000, self._ring, name)
             alarm.rings = alarm.due

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ottla.env.metrics import Family, Gathered, Kind, Times
@@ -26,6 +26,8 @@ HANDLERS_IDLE: Final = Family(
     "The same: requests are handled by the loop that reads them.",
 )  # fmt: skip
 _LOOK_AGAIN_S: Final = 1.0
+STANDSTILL_S: Final = 0.2
+"""From here on others are told: whoever waited for this node waited in vain."""
 
 
 class LagSummary(NamedTuple):
@@ -40,6 +42,7 @@ class LoopLag:
     """Asks to be called every few milliseconds and notes by how much each call came late."""
 
     def __init__(self, clock: Clock) -> None:
+        self.on_standstill: list[Callable[[float], None]] = []  # told for how long, in seconds
         self._clock = clock
         self._late: deque[float] = deque(maxlen=_KEPT)
         self._times = Times()
@@ -57,6 +60,9 @@ class LoopLag:
         late = max(self._clock.elapsed() - self._due, 0.0)
         self._late.append(late)
         self._times.note(late)
+        if late >= STANDSTILL_S:
+            for listener in self.on_standstill:
+                listener(late)
         self.start()
 
     def stop(self) -> None:

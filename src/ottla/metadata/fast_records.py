@@ -5,13 +5,12 @@ What kio writes, in a fifth of the time, for the usual case; None where a record
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
 from ottla.metadata.image import DIRECTORY_MIGRATING
 
-_ID: Final = Struct(">i16s")
-_LEADER: Final = Struct(">iii")
 _ONLY_LEADER: Final = Struct(">i16sBBBi")  # one tagged field: its tag and its size, then the leader
 _LEADER_TAG: Final = 1
 _NO_TAGS: Final = b"\x00"
@@ -25,16 +24,21 @@ def partition_record(record: Any) -> bytes | None:
     lists = (record.replicas, record.isr, record.removing_replicas, record.adding_replicas)
     if max(map(len, lists)) > _MOST or len(record.directories) > _MOST:
         return None
-    return b"".join(
-        (
-            _ID.pack(record.partition_id, record.topic_id.bytes),
-            *(Struct(f">B{len(ids)}i").pack(len(ids) + 1, *ids) for ids in lists),
-            _LEADER.pack(record.leader, record.leader_epoch, record.partition_epoch),
-            bytes((len(record.directories) + 1,)),
-            *((directory or DIRECTORY_MIGRATING).bytes for directory in record.directories),
-            _NO_TAGS,
-        )
-    )
+    replicas, isr, removing, adding = lists
+    sizes = len(replicas), len(isr), len(removing), len(adding)
+    return _partition_format(*sizes, len(record.directories)).pack(
+        record.partition_id, record.topic_id.bytes,
+        sizes[0] + 1, *replicas, sizes[1] + 1, *isr, sizes[2] + 1, *removing, sizes[3] + 1, *adding,
+        record.leader, record.leader_epoch, record.partition_epoch,
+        len(record.directories) + 1,
+        b"".join([(directory or DIRECTORY_MIGRATING).bytes for directory in record.directories]),
+        _NO_TAGS,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _partition_format(replicas: int, isr: int, removing: int, adding: int, directories: int) -> Struct:
+    return Struct(f">i16sB{replicas}iB{isr}iB{removing}iB{adding}iiiiB{16 * directories}sc")
 
 
 def partition_change_record(record: Any) -> bytes | None:

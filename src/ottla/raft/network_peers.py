@@ -8,7 +8,6 @@ from typing import Final
 from ottla.env.backoff import Backoff
 from ottla.env.ports import Env
 from ottla.model.errors import OttlaError
-from ottla.raft import rpc
 from ottla.raft.messages import Destination, Request, Response
 from ottla.raft.node import Gone
 from ottla.record.records import CorruptBatch
@@ -30,6 +29,8 @@ class NetworkPeers:
         self._links: dict[Destination, Link] = {}
 
     async def ask(self, to: Destination, request: Request) -> Response | None:
+        from ottla.raft import rpc  # with the first question: a node that is alone has none
+
         try:
             entity = rpc.request_entity(request)
         except rpc.NotOnTheWire as error:

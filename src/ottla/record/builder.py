@@ -1,6 +1,7 @@
 """Builds v2 batches from records: for internal topics, tools and tests. A client's batches are stored as they come."""
 
 from collections.abc import Iterable, Sequence
+from struct import Struct
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -21,6 +22,8 @@ from ottla.record.records import Headers, Record
 
 _CRC_POSITION: Final = 17
 _CRC_START: Final = 21
+_BEFORE_SUM: Final = Struct(">qiibI")  # the header up to the CRC, and what that is of
+_SUMMED: Final = Struct(">hiqqqhii")
 
 
 def build_batch(
@@ -71,14 +74,20 @@ def build_plain_batch(
 
     With a producer, it is part of the transaction that this one has open.
     """
-    parts: list[bytes] = []
-    for delta, (key, value) in enumerate(records):
-        start = b"\x00\x00" + varint(delta) + varint(len(key)) + key  # no attributes, no later than the batch
-        end = _NULL + b"\x00" if value is None else varint(len(value)) + value + b"\x00"  # no headers
-        parts += varint(len(start) + len(end)), start, end
+    count = len(records)
     attributes = TRANSACTIONAL_BIT if producer_id >= 0 else 0
-    batch = _Batch(len(records), timestamp, timestamp, 0, -1, attributes, producer_id, producer_epoch)
-    return batch.around(b"".join(parts))
+    parts = [_SUMMED.pack(attributes, count - 1, timestamp, timestamp, producer_id, producer_epoch, -1, count)]
+    for delta, (key, value) in enumerate(records):
+        number, key_size = varint(delta), varint(len(key))
+        if value is None:
+            value, value_size = b"", _NULL
+        else:
+            value_size = varint(len(value))
+        size = len(number) + len(key_size) + len(key) + len(value_size) + len(value) + 3
+        # No attributes and no later than the batch, and at the end no headers.
+        parts += varint(size), b"\x00\x00", number, key_size, key, value_size, value, b"\x00"
+    summed = b"".join(parts)
+    return _BEFORE_SUM.pack(0, _BEFORE_SUM.size - LOG_OVERHEAD + len(summed), -1, MAGIC_V2, crc32c(summed)) + summed
 
 
 def plain_record_size(delta: int, key: int, value: int) -> int:
@@ -124,9 +133,11 @@ class _Batch(NamedTuple):
 
 def varint(value: int) -> bytes:
     """A signed number in zigzag, seven bits a byte, low bits first."""
+    return _SMALL[value] if 0 <= value < _FEW else _varint(value)
+
+
+def _varint(value: int) -> bytes:
     rest = value << 1 if value >= 0 else (-value << 1) - 1
-    if rest < 0x80:
-        return _ONE_BYTE[rest]
     out = bytearray()
     while rest >= 0x80:
         out.append(rest & 0x7F | 0x80)
@@ -135,7 +146,8 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-_ONE_BYTE: Final = [bytes((value,)) for value in range(0x80)]
+_FEW: Final = 512
+_SMALL: Final = [_varint(value) for value in range(_FEW)]
 _NULL: Final = varint(-1)
 
 

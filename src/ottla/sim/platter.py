@@ -36,7 +36,17 @@ class Naming(NamedTuple):
     moved: Node
 
 
-Change = tuple[Naming, ...]
+class Change:
+    """Happens as a whole or not at all."""
+
+    __slots__ = ("namings", "subjects")
+
+    def __init__(self, namings: tuple[Naming, ...]) -> None:
+        self.namings = namings
+        self.subjects: frozenset[object] = frozenset(
+            subject for naming in namings for subject in ((id(naming.folder), naming.name), id(naming.moved))
+        )
+        """What comes later and is about one of these follows from it."""
 
 
 @dataclass(slots=True)
@@ -47,7 +57,7 @@ class Platter:
     def change(self, *namings: Naming) -> None:
         for naming in namings:
             _put(naming.folder.entries, naming)
-        self.pending.append(namings)
+        self.pending.append(Change(namings))
 
     def sync_folder(self, folder: Folder) -> None:
         """Makes the folder's names durable, with those changes elsewhere that they follow from.
@@ -57,13 +67,15 @@ class Platter:
         needed: set[object] = set()
         due: list[Change] = []
         for change in reversed(self.pending):
-            concerned = any(naming.folder is folder for naming in change)
-            if concerned or (needed and not needed.isdisjoint(_subjects(change))):
-                needed |= _subjects(change)
+            concerned = any(naming.folder is folder for naming in change.namings)
+            if concerned or (needed and not needed.isdisjoint(change.subjects)):
+                needed |= change.subjects
                 due.append(change)
+        if not due:
+            return
         chosen = {id(change) for change in due}
         for change in reversed(due):
-            for naming in change:
+            for naming in change.namings:
                 _put(naming.folder.durable, naming)
         self.pending = [change for change in self.pending if id(change) not in chosen]
 
@@ -73,7 +85,7 @@ class Platter:
 
     def sure(self) -> Iterator[tuple[str, bytes]]:
         """The files that every power loss leaves under their names, each with the bytes that it leaves for certain."""
-        doubtful = {(id(naming.folder), naming.name) for change in self.pending for naming in change}
+        doubtful = {(id(naming.folder), naming.name) for change in self.pending for naming in change.namings}
         yield from _sure("", self.root, doubtful)
 
     def digest(self) -> str:
@@ -92,19 +104,19 @@ class Platter:
         pending: list[Change] = []
         for change in self.pending:
             namings = []
-            for folder, name, node, moved in change:
+            for folder, name, node, moved in change.namings:
                 parent = _copied(folder, copies)
                 assert isinstance(parent, Folder)
                 child = None if node is None else _copied(node, copies)
                 namings.append(Naming(parent, name, child, _copied(moved, copies)))
-            pending.append(tuple(namings))
+            pending.append(Change(tuple(namings)))
         return Platter(root, pending)
 
     def after_power_loss(self, random: Random) -> Platter:
         """One of the states that the disk may be in; this one stays as it is."""
         names: dict[int, dict[str, Node]] = {}
         for change in _survivors(self.pending, random):
-            for naming in change:
+            for naming in change.namings:
                 _put(names.setdefault(id(naming.folder), dict(naming.folder.durable)), naming)
         return Platter(_settled(self.root, names, random))
 
@@ -113,16 +125,10 @@ def _survivors(changes: list[Change], random: Random) -> Iterator[Change]:
     survival = random.choice((0.0, 1.0, random.random()))
     lost: set[object] = set()
     for change in changes:
-        subjects = _subjects(change)
-        if random.random() < survival and lost.isdisjoint(subjects):
+        if random.random() < survival and lost.isdisjoint(change.subjects):
             yield change
         else:
-            lost |= subjects
-
-
-def _subjects(change: Change) -> set[object]:
-    subjects: set[object] = {(id(naming.folder), naming.name) for naming in change}
-    return subjects | {id(naming.moved) for naming in change}
+            lost |= change.subjects
 
 
 def _settled(folder: Folder, names: dict[int, dict[str, Node]], random: Random) -> Folder:

@@ -51,10 +51,15 @@ def build(entity_type: Any, values: Mapping[str, Any]) -> Any:
             value = _built(nested, value) if is_array else build(nested, value)
         elif is_array and isinstance(value, Iterable):
             value = tuple(value)
-        elif name == "error_message" and value is not None and len(value) > LONGEST_MESSAGE:
-            value = value[:LONGEST_MESSAGE] + "..."  # it may quote what a client sent, and must fit into the answer
+        elif name == "error_message" and value is not None:
+            value = fitting(value)
         given[name] = value
     return entity_type(**given)
+
+
+def fitting(message: str) -> str:
+    """It may quote what a client sent, and must fit into the answer."""
+    return message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
 
 
 def _built(nested: type[Any], items: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:

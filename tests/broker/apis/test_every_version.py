@@ -29,7 +29,7 @@ OFFERED_BY_KAFKA = {
     32: (1, 4), 33: (0, 2), 34: (1, 2), 35: (1, 5), 37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1),
     45: (0, 1), 46: (0, 0), 47: (0, 0), 55: (0, 2), 57: (0, 2), 60: (0, 2),
     61: (0, 0), 64: (0, 0), 65: (0, 0), 66: (0, 2), 68: (0, 1), 69: (0, 1),
-    74: (0, 1), 75: (0, 0),
+    74: (0, 1), 75: (0, 0), 80: (0, 1), 81: (0, 0),
 }  # fmt: skip
 
 EVERY_VERSION = [
@@ -41,6 +41,8 @@ EXPECTED = {
     asking.PUSH_TELEMETRY: {ErrorCode.unknown_subscription_id},
     asking.OFFSET_DELETE: {ErrorCode.none, ErrorCode.group_id_not_found},
     asking.UNREGISTER_BROKER: {ErrorCode.broker_id_not_registered},
+    asking.ADD_RAFT_VOTER: {ErrorCode.unsupported_version},
+    asking.REMOVE_RAFT_VOTER: {ErrorCode.unsupported_version},
     # What their own tests show is not repeated here: nobody has asked for a coordinator, or the group is not there.
     asking.JOIN_GROUP: {ErrorCode.not_coordinator, ErrorCode.unknown_member_id},
     asking.SYNC_GROUP: {ErrorCode.not_coordinator, ErrorCode.unknown_member_id},
@@ -155,6 +157,12 @@ def question(api: int, topic: str, topic_id: Any) -> Question:
             level = {"feature": "metadata.version", "max_version_level": 30}
             updates = [{**level, "upgrade_type": 1, "allow_downgrade": False}]
             return {"feature_updates": updates, "timeout": timedelta(seconds=60), "validate_only": False}
+        case asking.ADD_RAFT_VOTER | asking.REMOVE_RAFT_VOTER:
+            listeners = [{"name": "CONTROLLER", "host": "localhost", "port": 9093}]
+            return {
+                "cluster_id": None, "timeout": timedelta(seconds=60), "voter_id": 9, "voter_directory_id": uuid4(),
+                "listeners": listeners, "ack_when_committed": True,
+            }  # fmt: skip
         case asking.UNREGISTER_BROKER:
             return {"broker_id": 99}
         case asking.ALTER_PARTITION_REASSIGNMENTS:

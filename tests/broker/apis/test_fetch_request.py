@@ -9,12 +9,13 @@ from uuid import UUID
 
 import pytest
 
-from ottla.broker.apis.fetch import API
 from ottla.broker.apis.fetch_request import FetchRequest, read
+from ottla.broker.apis.registry import ALL
 from ottla.broker.fetch_sessions import Wanted
 from ottla.wire.build import build, request_type
 from ottla.wire.codec import MalformedRequest, decode_request, encode_request
 
+(API,) = (api for api in ALL if api.name == "Fetch")
 VERSIONS = range(API.oldest, API.newest + 1)
 MUTATIONS = 400
 

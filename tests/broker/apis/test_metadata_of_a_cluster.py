@@ -10,6 +10,7 @@ import pytest
 
 from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.apis import metadata
+from ottla.broker.apis.metadata_format import Answer, write_answer
 from ottla.broker.context import Context
 from ottla.metadata.image import (
     DIRECTORY_LOST,
@@ -27,7 +28,6 @@ from ottla.wire.codec import (
     RequestHeader,
     decode_response,
     encode_request,
-    encode_response,
     response_body_position,
 )
 from ottla.wire.reply import Later, Message
@@ -143,11 +143,11 @@ def test_version_0_leaves_out_replicas_that_are_not_alive_and_says_so() -> None:
 def test_the_same_question_is_encoded_once_for_each_image(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[Any] = []
 
-    def encode(entity: Any) -> bytes:
-        encoded.append(entity)
-        return encode_response(entity)
+    def write(version: int, answer: Answer) -> bytes:
+        encoded.append(answer)
+        return write_answer(version, answer)
 
-    monkeypatch.setattr(metadata, "encode_response", encode)
+    monkeypatch.setattr(metadata, "write_answer", write)
     node = Node(image_of(partition(1, (1,))))
 
     answers = [ask(node), ask(node), ask(node, version=12), ask(node, listener="IN"), ask(node)]

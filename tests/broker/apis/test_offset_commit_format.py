@@ -41,7 +41,7 @@ def body(version: int, metadata: str | None = "", *, group: str = "billing", row
 @pytest.mark.parametrize("metadata", ["", None])
 def test_the_usual_ones(version: int, metadata: str | None) -> None:
     data = body(version, metadata)
-    read = read_usual(version, memoryview(data))
+    read = read_usual(version, data)
     general = from_entity(version, decode_request(KEY, version, data))
     assert read is not None
     assert read._replace(topics=[]) == general._replace(topics=[])

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from ottla.broker.apis.offset_fetch import API
 from ottla.broker.apis.offset_fetch_format import MANY_GROUPS, Group, Topic, errors_of, write_answer
+from ottla.broker.apis.registry import ALL
 from ottla.coordinator.group.offsets import Fetched
 from ottla.model.errors import ErrorCode
 from ottla.wire.build import build, response_type
@@ -28,6 +28,8 @@ GROUPS = [
     ),
     Group("g" * 130, ErrorCode.coordinator_load_in_progress, []),
 ]
+
+(API,) = (api for api in ALL if api.name == "OffsetFetch")
 
 
 @pytest.mark.parametrize("version", range(API.oldest, API.newest + 1))

@@ -305,3 +305,55 @@ class TestWhoCoordinates:
             node.node.groups._partitions = partitions
 
         assert (found.error_code, answer.error_code) == (ErrorCode.coordinator_not_available,) * 2
+
+
+@pytest.mark.parametrize("version", COMMIT_VERSIONS)
+class TestAgain:
+    """The second commit of the same partitions is known again, and is no different for that."""
+
+    @pytest.fixture
+    def named(self, address: str, group: str, topic: str, version: int) -> str | UUID:
+        named = id_of(address, topic) if version >= 10 else topic
+        for offset in (5, 6):
+            assert commit(address, group, {named: {2: offset, 0: 2}}, version) == {named: {2: OK, 0: OK}}
+        return named
+
+    def test_other_offsets(self, address: str, group: str, topic: str, named: str | UUID, version: int) -> None:
+        assert commit(address, group, {named: {2: 2**62, 0: 0}}, version, epoch=9) == {named: {2: OK, 0: OK}}
+
+        epoch = 9 if version >= 6 else -1
+        assert sorted(committed(address, group)[topic]) == [(0, 0, epoch, ""), (2, 2**62, epoch, "")]
+
+    def test_other_partitions(self, address: str, group: str, named: str | UUID, version: int) -> None:
+        assert commit(address, group, {named: {1: 7, 0: 2}}, version) == {named: {1: OK, 0: OK}}
+        unknown = ErrorCode.unknown_topic_or_partition
+        assert commit(address, group, {named: {9: 7, 0: 2}}, version) == {named: {9: unknown, 0: OK}}
+
+    def test_with_metadata(self, address: str, group: str, topic: str, named: str | UUID, version: int) -> None:
+        commit(address, group, {named: {2: 8, 0: 9}}, version, metadata="so far")
+
+        assert sorted(committed(address, group)[topic]) == [(0, 9, -1, "so far"), (2, 8, -1, "so far")]
+
+    def test_in_the_name_of_a_stranger(self, address: str, group: str, named: str | UUID, version: int) -> None:
+        codes = commit(address, group, {named: {2: 8, 0: 9}}, version, generation=1, member="me")
+
+        assert set(codes[named].values()) == {ErrorCode.unknown_member_id}
+
+    def test_who_may_no_longer(self, node: RunningNode, group: str, named: str | UUID, version: int) -> None:
+        for resource, code in (
+            (Resource.GROUP, ErrorCode.group_authorization_failed),
+            (Resource.TOPIC, ErrorCode.topic_authorization_failed),
+        ):
+            with denying(node, (Operation.READ, resource)):
+                codes = commit(node.address, group, {named: {2: 8, 0: 9}}, version)
+            assert set(codes[named].values()) == {code}
+
+    def test_a_topic_that_is_gone(
+        self, address: str, group: str, topic: str, named: str | UUID, version: int
+    ) -> None:  # fmt: skip
+        ask(address, DELETE_TOPICS, 6, topics=[{"name": topic, "topic_id": None}], timeout=timedelta(seconds=60))
+
+        codes = commit(address, group, {named: {2: 8, 0: 9}}, version)
+
+        unknown = ErrorCode.unknown_topic_id if version >= 10 else ErrorCode.unknown_topic_or_partition
+        assert set(codes[named].values()) == {unknown}

@@ -24,6 +24,7 @@ ADD_PARTITIONS, ADD_OFFSETS, END_TXN, WRITE_TXN_MARKERS, TXN_OFFSET_COMMIT = 24,
 DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 61, 65, 66
 TRANSACTION = 1
 BUSY = ErrorCode.concurrent_transactions.name
+_ENOUGH_FOR_ALL_PARTITIONS = 500
 
 
 class Producer(NamedTuple):
@@ -49,6 +50,7 @@ class Place:
         self._ids: dict[str, int] = {"nobody": -1, "stranger": 987_654_321}
         asking.create(address, asking.topic_to_create(self.topic, 2))
         until(lambda: self.coordinator(story) == "none")
+        until(self._coordinators_are_there)
         await_coordinator(address, self.group)
         until(lambda: self.init(f"{story}-first")[0] == "none")  # there are producer ids
         until(lambda: all(self._leads(partition) for partition in range(2)))
@@ -61,10 +63,13 @@ class Place:
         (row,) = ask(
             self.address, asking.FIND_COORDINATOR, 6, key_type=TRANSACTION, coordinator_keys=[name]
         ).coordinators
-        if row.error_code is not ErrorCode.none:
-            return str(row.error_code.name)
-        ready = self.init(name + "-first", 0)[0]  # an impossible time-out, so that nothing comes of it
-        return "none" if ready == "invalid_transaction_timeout" else ready
+        return str(row.error_code.name)
+
+    def _coordinators_are_there(self) -> bool:
+        """All of them: a story has several ids. The topic is known before the node leads each of its partitions."""
+        names = [f"anybody-{number}" for number in range(_ENOUGH_FOR_ALL_PARTITIONS)]
+        rows = ask(self.address, DESCRIBE_TRANSACTIONS, 0, transactional_ids=names).transaction_states
+        return all(row.error_code is ErrorCode.transactional_id_not_found for row in rows)
 
     def _name(self, producer_id: int) -> str:
         name = self._names.setdefault(producer_id, f"p{len(self._names) - 1}")
@@ -132,13 +137,14 @@ class Place:
     def commit_offsets(
         self, who: Producer, offset: int, version: int = 5, *, generation: int = -1, member: str = "",
         instance: str | None = None, partition: int = 0, topic: str | None = None, metadata: str = "",
+        group: str | None = None,
     ) -> list[str]:  # fmt: skip
         row = {
             "partition_index": partition, "committed_offset": offset, "committed_leader_epoch": -1,
             "committed_metadata": metadata,
         }  # fmt: skip
         answer = ask(
-            self.address, TXN_OFFSET_COMMIT, version, transactional_id=who.name, group_id=self.group,
+            self.address, TXN_OFFSET_COMMIT, version, transactional_id=who.name, group_id=group or self.group,
             producer_id=self._ids[who.id], producer_epoch=who.epoch, generation_id=generation, member_id=member,
             group_instance_id=instance, topics=[{"name": topic or self.topic, "partitions": [row]}],
         )  # fmt: skip
@@ -272,6 +278,46 @@ class Place:
     def committed(self) -> Any:
         """Offsets of the group, pending ones waited for."""
         return [list(row) for row in committed(self.address, self.group, {self.topic: [0, 1]})[self.topic]]
+
+    def stored(self) -> dict[str, Any]:
+        """All that requests of a producer could have changed."""
+        return {
+            "ends": [self.ends(partition) for partition in range(2)],
+            "producers": [self.producers(partition) for partition in range(2)],
+            "offsets": self.committed(),
+            "pending": self.stable(),
+            "transaction": self.describe(self.story),
+        }
+
+    # -- a group with a member
+
+    def join(self, group: str) -> str:
+        """As its only member, of generation 1; its id."""
+        await_coordinator(self.address, group)
+        joined = ask(
+            self.address, asking.JOIN_GROUP, 3, group_id=group, member_id="", protocol_type="consumer",
+            session_timeout=timedelta(minutes=5), rebalance_timeout=timedelta(minutes=5),
+            protocols=[{"name": "range", "metadata": b""}],
+        )  # fmt: skip
+        member = str(joined.member_id)
+        synced = ask(
+            self.address, asking.SYNC_GROUP, 2, group_id=group, generation_id=1, member_id=member,
+            assignments=[{"member_id": member, "assignment": b""}],
+        )  # fmt: skip
+        assert (joined.error_code, synced.error_code) == (ErrorCode.none, ErrorCode.none)
+        return member
+
+    def join_as_consumer(self, group: str, member: str) -> int:
+        """By the protocol of KIP-848; its epoch."""
+        await_coordinator(self.address, group)
+        joined = ask(
+            self.address, asking.CONSUMER_GROUP_HEARTBEAT, 1, group_id=group, member_id=member, member_epoch=0,
+            instance_id=None, rack_id=None, rebalance_timeout=timedelta(minutes=5),
+            subscribed_topic_names=[self.topic], subscribed_topic_regex=None, server_assignor=None,
+            topic_partitions=[],
+        )  # fmt: skip
+        assert joined.error_code is ErrorCode.none, joined
+        return int(joined.member_epoch)
 
     def stable(self) -> list[str]:
         (group,) = ask(

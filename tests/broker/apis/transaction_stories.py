@@ -268,6 +268,101 @@ def members_who_are_none(place: Place) -> Iterator[Any]:
     yield place.stable()
 
 
+@story
+def offsets_of_another_generation(place: Place) -> Iterator[Any]:
+    """Of a classic group and of a consumer group that have a member each."""
+    who, classic, modern = place.producer(place.story), f"{place.story}-classic", f"{place.story}-modern"
+    member, epoch = place.join(classic), place.join_as_consumer(modern, "m")
+    before = place.stored()
+    for version in (3, 4, 5):
+        for group, name, generation in ((classic, member, 1), (modern, "m", epoch)):
+            for wrong in (generation - 1, generation + 1, -1):
+                yield place.commit_offsets(who, 3, version, group=group, member=name, generation=wrong)
+            for stranger in ("stranger", ""):
+                yield place.commit_offsets(who, 3, version, group=group, member=stranger, generation=generation)
+            yield place.commit_offsets(
+                who, 3, version, group=group, member=name, generation=generation, instance="i"
+            )  # fmt: skip
+    yield place.stored() == before
+    yield place.commit_offsets(who, 3, group=classic, member=member, generation=1)
+    yield place.commit_offsets(who, 3, group=modern, member="m", generation=epoch)
+    yield place.end(who)
+    yield place.at_rest(place.story)["state"]
+
+
+# -- what is wrong leaves nothing behind
+
+_STRANGERS: tuple[tuple[str, str | None, int], ...] = (
+    # who it says it is: the name's suffix, the producer id if it is not its own, what is added to the epoch
+    ("", "stranger", 0),
+    ("", "nobody", 0),
+    ("", None, -1),
+    ("", None, 1),
+    ("", None, 7),
+    ("-other", None, 0),
+    ("-unknown", None, 0),
+)
+
+
+@story
+def a_wrong_producer_leaves_nothing_behind(place: Place) -> Iterator[Any]:
+    """In each request that there is, in each of its versions, before a transaction and in an open one."""
+    place.producer(f"{place.story}-other")
+    place.producer(place.story)
+    who = place.producer(place.story)  # of epoch 1: there is an older one
+    for is_open in (False, True):
+        if is_open:
+            yield place.produce(who, 0)
+        before = place.stored()
+        for suffix, other_id, more in _STRANGERS:
+            wrong = Producer(place.story + suffix, other_id or who.id, who.epoch + more)
+            yield [place.add(wrong, 1, version=version) for version in range(4)]
+            yield [place.tell(wrong, 1, verify_only=verify) for verify in (True, False)]
+            yield [place.add_offsets(wrong, version) for version in range(5)]
+            yield [place.commit_offsets(wrong, 3, version) for version in (0, 2, 3, 4, 5)]
+            yield [place.end(wrong, is_commit, version) for version in range(6) for is_commit in (True, False)]
+            for version in (3, 9, 10, 11, 12):
+                yield place.produce(wrong, 0, version, partition=1)[0]
+        after = place.stored()
+        yield [name for name in before if before[name] != after[name]]
+    yield place.end(who)
+    yield place.at_rest(place.story)["state"]
+
+
+@story
+def wrong_sequences_leave_nothing_behind(place: Place) -> Iterator[Any]:
+    who = place.producer(place.story)
+    yield place.add(who, 0)
+    for version in (9, 11, 12):
+        before = place.stored()
+        yield [place.produce(who, sequence, version)[0] for sequence in (1, 5, 2**31 - 1)]
+        yield place.stored() == before
+    yield place.produce(who, 0)
+    for version in (9, 11, 12):
+        before = place.stored()
+        yield [place.produce(who, sequence, version)[0] for sequence in (2, 9, 2**31 - 1)]
+        yield place.produce(who, 0, version)  # seen before
+        yield place.stored() == before
+    yield place.produce(who, 1)
+    yield place.end(who)
+    yield place.at_rest(place.story)["state"]
+
+
+@story
+def what_was_not_added_is_not_stored(place: Place) -> Iterator[Any]:
+    """By clients of the first version, whose partitions nobody adds for them."""
+    who = place.producer(place.story)
+    yield place.add(who, 0)
+    before = place.stored()
+    for version in (3, 9, 10, 11):
+        yield place.produce(who, 0, version, partition=1)
+    for version in (0, 3, 4):
+        yield place.commit_offsets(who, 3, version)
+    yield place.stored() == before
+    yield place.end(who, True, 3)
+    yield place.at_rest(place.story)["state"]
+
+
 # -- administration
 
 

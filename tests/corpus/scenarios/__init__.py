@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.corpus.scenarios import cluster, configs, groups, modern_groups, records, topics
+from tests.corpus.scenarios import cluster, configs, groups, modern_groups, records, topics, transactions
 from tests.corpus.scenarios.scenario import Scenario
 
 ALL: Final[tuple[Scenario, ...]] = tuple(
     sorted(
         (
             scenario
-            for module in (cluster, configs, groups, modern_groups, records, topics)
+            for module in (cluster, configs, groups, modern_groups, records, topics, transactions)
             for scenario in vars(module).values()
             if isinstance(scenario, Scenario)
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from tests.corpus.scenarios.scenario import EMPTY, SOON, TIMED, Cases, Scenario, Values, is_patient
+from tests.corpus.scenarios.scenario import EMPTY, SOON, TIMED, UNKNOWN_ID, Cases, Scenario, Values, is_patient
 
 THIS_BROKER: Final = 1
 
@@ -233,3 +233,35 @@ PUSH_TELEMETRY: Final = Scenario(
     lambda version: {"a client": _push(), "metrics": _push(metrics=b"something"), "the end": _push(terminating=True)},
     is_harmless=_is_first_time,
 )
+
+# -- AddRaftVoter, RemoveRaftVoter: of a quorum whose voters are in the configuration, and so cannot be changed
+
+_VOTER: Final = {
+    "cluster_id": None,
+    "timeout": SOON,
+    "voter_id": 9,
+    "voter_directory_id": UNKNOWN_ID,
+    "listeners": [{"name": "CONTROLLER", "host": "localhost", "port": 9093}],
+    "ack_when_committed": True,
+}
+
+
+def _voter_cases(version: int) -> Cases:
+    return {
+        "another": _VOTER,
+        "the one that is there": {**_VOTER, "voter_id": THIS_BROKER},
+        "without a directory": {**_VOTER, "voter_directory_id": None},
+        "without listeners": {**_VOTER, "listeners": []},
+        "of another cluster": {**_VOTER, "cluster_id": "another"},
+        "not to be waited for": {**_VOTER, "ack_when_committed": False},
+        "of no number": {**_VOTER, "voter_id": -1},
+    }
+
+
+def _voter_is_harmless(request: Any) -> bool:
+    """After a listener with a name that it cannot use, Apache Kafka's broker no longer reaches its controller."""
+    return all(listener.name == "CONTROLLER" for listener in request.listeners)
+
+
+ADD_RAFT_VOTER: Final = Scenario(80, "AddRaftVoter", 0, 1, _voter_cases, is_harmless=_voter_is_harmless)
+REMOVE_RAFT_VOTER: Final = Scenario(81, "RemoveRaftVoter", 0, 0, _voter_cases)

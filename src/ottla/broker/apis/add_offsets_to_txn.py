@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.txn_patience import add_partitions
 from ottla.broker.txn_requests import fenced
 from ottla.coordinator.txn.transaction import ProducerEpoch
@@ -40,6 +40,3 @@ async def _add(context: Context, request: Any) -> ErrorCode:
         return await add_partitions(context.node, name, producer, (partition,), 0)
     except KafkaError as error:
         return error.code
-
-
-API: Final = Api(25, "AddOffsetsToTxn", oldest=0, newest=4, handle=handle)

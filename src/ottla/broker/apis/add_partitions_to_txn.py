@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.context import Context, Waiting
 from ottla.broker.group_requests import answer_of
 from ottla.broker.txn_patience import ask_to_add
 from ottla.broker.txn_requests import fenced
@@ -147,6 +147,3 @@ def _topics(codes: _Codes) -> list[dict[str, Any]]:
     for (topic, number), code in codes.items():
         topics.setdefault(topic, []).append({"partition_index": number, "partition_error_code": code})
     return [{"name": name, "results_by_partition": rows} for name, rows in topics.items()]
-
-
-API: Final = Api(24, "AddPartitionsToTxn", oldest=0, newest=5, handle=handle)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.broker.controller_apis.raft_api import raft_api
+from ottla.broker.controller_apis.raft_handler import raft_handler
 from ottla.security.authorizer import Operation
 
-API: Final = raft_api(80, "AddRaftVoter", 0, 1, Operation.ALTER, forwards=True)
+handle: Final = raft_handler(80, Operation.ALTER)

@@ -6,7 +6,7 @@ Versions: 2 is flexible.
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any
 
 from ottla.broker.config_changes import (
     alter,
@@ -16,7 +16,7 @@ from ottla.broker.config_changes import (
     demand_values,
     resource_of,
 )
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.metadata.controller.requests import AlterConfigs
 from ottla.metadata.image import ResourceType
 
@@ -40,8 +40,3 @@ def _check(context: Context, row: Any) -> bool:
             demand_this_node(context, row.resource_name)
         demand_possible(context, row.resource_name, {config.name: config.value for config in row.configs})
     return False
-
-
-API: Final = Api(
-    33, "AlterConfigs", oldest=0, newest=2, handle=handle, takes_long=True, forwards=True, forwards_itself=True
-)

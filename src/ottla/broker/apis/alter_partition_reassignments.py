@@ -6,9 +6,9 @@ Versions: 1 can demand that the number of replicas stays as it is (KIP-860).
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_call import call_controller
 from ottla.metadata.controller.requests import AlterPartitionReassignments, PartitionErrors, Reassignment
 from ottla.metadata.controller.result import NO_ERROR, ApiError
@@ -55,6 +55,3 @@ def _answer(context: Context, request: Any, error: ApiError, outcomes: Partition
             for name, partitions in outcomes
         ],
     )
-
-
-API: Final = Api(45, "AlterPartitionReassignments", oldest=0, newest=1, handle=handle, forwards=True)

@@ -9,7 +9,7 @@ import logging
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.log_dirs import absolute
 from ottla.log.paths import FUTURE_DIR_SUFFIX
 from ottla.model.errors import ErrorCode
@@ -70,6 +70,3 @@ def _move(context: Context, key: TopicPartition, path: str) -> ErrorCode:
         return ErrorCode.kafka_storage_error  # what is offline may hold an earlier copy
     node.moves.start(key, target)
     return ErrorCode.none
-
-
-API: Final = Api(34, "AlterReplicaLogDirs", oldest=1, newest=2, handle=handle)

@@ -17,6 +17,7 @@ from ottla.broker.context import Api, Context
 from ottla.broker.features import finalized_features, supported_features
 from ottla.model.errors import ErrorCode
 from ottla.wire.client import VersionRange
+from ottla.wire.codec import API_VERSIONS
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -30,7 +31,7 @@ def answer(
 ) -> Any:
     """`apis` are those of the listener. What is passed on to a controller is offered only as far as that one can it."""
     if request is None:
-        return _answer(context, ErrorCode.unsupported_version, [API])
+        return _answer(context, ErrorCode.unsupported_version, [apis[API_VERSIONS]])
     if context.version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
@@ -73,6 +74,3 @@ def _answer(context: Context, code: ErrorCode, apis: list[Api], **features: Any)
         ],
         **features,
     )
-
-
-API: Final = Api(18, "ApiVersions", oldest=0, newest=4, handle=handle)

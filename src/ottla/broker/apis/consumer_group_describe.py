@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.group_requests import serves_consumer_groups
 from ottla.coordinator.group.consumer.requests import DescribedGroup, DescribedMember
 from ottla.env.slices import Rows
@@ -127,6 +127,3 @@ def _error(group_id: str, code: ErrorCode, message: str | None = None) -> _Row:
         "assignor_name": "",
         "members": [],
     }
-
-
-API: Final = Api(69, "ConsumerGroupDescribe", oldest=0, newest=1, handle=handle, takes_long=True)

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.context import Context, Waiting
 from ottla.broker.group_requests import client_of, code_of, heard, milliseconds, serves_consumer_groups, submit
 from ottla.coordinator.group.consumer.members import AWAY, JOINING, LEFT
 from ottla.coordinator.group.consumer.requests import NOT_SAID, HeartbeatAnswer, HeartbeatRequest
@@ -143,6 +143,3 @@ def _refuse(context: Context, code: ErrorCode, message: str | None = None) -> An
         heartbeat_interval=timedelta(0),
         assignment=None,
     )
-
-
-API: Final = Api(68, "ConsumerGroupHeartbeat", oldest=0, newest=1, handle=handle)

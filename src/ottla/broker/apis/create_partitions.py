@@ -12,7 +12,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_call import call_controller
 from ottla.metadata.controller.requests import CreatePartitions, NewPartitions
 from ottla.metadata.controller.result import ApiError
@@ -48,6 +48,3 @@ def _wanted(topic: Any) -> NewPartitions:
     return NewPartitions(
         topic.name, topic.count, None if assignments is None else tuple(tuple(row.broker_ids) for row in assignments)
     )
-
-
-API: Final = Api(37, "CreatePartitions", oldest=0, newest=3, handle=handle, takes_long=True, forwards=True)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_call import call_controller
 from ottla.env.slices import breathe
 from ottla.metadata.controller.requests import CreateTopics, NewTopic, TopicCreated
@@ -94,6 +94,3 @@ def _answer(context: Context, reply: TopicCreated, configs: tuple[tuple[str, str
             for config in sorted(describe_topic(context.node.config, overrides))
         ],
     }
-
-
-API: Final = Api(19, "CreateTopics", oldest=2, newest=7, handle=handle, takes_long=True, forwards=True)

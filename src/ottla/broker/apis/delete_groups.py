@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.group_requests import code_of, submit
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.machine import Outcome
@@ -39,6 +39,3 @@ def _delete(group_id: str, machine: GroupMachine) -> Outcome[list[ErrorCode]]:
 def _code(told: asyncio.Future[list[ErrorCode]]) -> ErrorCode:
     code = code_of(told)
     return told.result()[0] if code is ErrorCode.none else code
-
-
-API: Final = Api(42, "DeleteGroups", oldest=0, newest=2, handle=handle)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.model.errors import ErrorCode
 from ottla.model.names import INTERNAL_TOPICS, NO_OFFSET
 from ottla.replica.partition import Partition
@@ -100,6 +100,3 @@ def _delete(context: Context, topic: str, number: int, offset: int) -> ErrorCode
     if isinstance(wanted, ErrorCode):
         return wanted
     return _Deletion(partition, wanted, context.node.env.loop.create_future())
-
-
-API: Final = Api(21, "DeleteRecords", oldest=0, newest=2, handle=handle)

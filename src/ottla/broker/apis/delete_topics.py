@@ -10,7 +10,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_call import call_controller
 from ottla.metadata.controller.requests import DeleteTopics, TopicDeleted, TopicRef
 from ottla.metadata.controller.result import ApiError
@@ -77,6 +77,3 @@ def _answer(context: Context, replies: list[TopicDeleted]) -> Any:
             for reply in replies
         ],
     )
-
-
-API: Final = Api(20, "DeleteTopics", oldest=1, newest=6, handle=handle, takes_long=True, forwards=True)

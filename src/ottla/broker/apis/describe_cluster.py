@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ottla.broker.brokers import NO_BROKER, any_controller, brokers_on
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import CLUSTER_NAME, CLUSTER_OPERATIONS, Operation, Resource, allowed_bits
 
@@ -82,6 +82,3 @@ def refusal(context: Context, code: ErrorCode, message: str | None) -> Any:
     return context.respond(
         throttle_time=timedelta(0), error_code=code, error_message=message, cluster_id="", brokers=[]
     )
-
-
-API: Final = Api(60, "DescribeCluster", oldest=0, newest=2, handle=handle)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ottla.broker import loggers
 from ottla.broker.compaction_state import COMPACTION_STATE, compaction_state
 from ottla.broker.config_changes import demand_this_node
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.env.slices import breathe
 from ottla.metadata.controller.topic_names import what_is_wrong
 from ottla.metadata.image import ConfigResource, ResourceType
@@ -141,6 +141,3 @@ def _entry(config: DescribedConfig, request: Any, version: int) -> dict[str, Any
         "config_type": config.type,
         "documentation": config.documentation if version >= 3 and request.include_documentation else None,
     }
-
-
-API: Final = Api(32, "DescribeConfigs", oldest=1, newest=4, handle=handle, takes_long=True)

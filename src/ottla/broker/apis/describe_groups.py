@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.coordinator.group.classic.requests import DescribedGroup
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import GROUP_OPERATIONS, Operation, Resource, allowed_bits
@@ -68,6 +68,3 @@ def _row(group: DescribedGroup, code: ErrorCode, message: str | None = None) -> 
             for member in group.members
         ],
     }
-
-
-API: Final = Api(15, "DescribeGroups", oldest=0, newest=6, handle=handle, takes_long=True)

@@ -10,7 +10,7 @@ from collections.abc import Container
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.log_dirs import absolute
 from ottla.env.slices import breathe
 from ottla.model.errors import ErrorCode
@@ -81,6 +81,3 @@ def _topics(context: Context, log_dir: LogDir, wanted: Container[TopicPartition]
 def _is_cordoned(context: Context, path: str) -> bool:
     cordoned = context.node.config.get("cordoned.log.dirs")
     return isinstance(cordoned, tuple) and (path in cordoned or _ALL_DIRS in cordoned)
-
-
-API: Final = Api(35, "DescribeLogDirs", oldest=1, newest=5, handle=handle, takes_long=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.metadata.controller.topic_names import what_is_wrong
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Resource
@@ -55,6 +55,3 @@ def _row(entry: Any) -> dict[str, Any]:
         "coordinator_epoch": entry.coordinator_epoch,
         "current_txn_start_offset": entry.txn_first_offset,
     }
-
-
-API: Final = Api(61, "DescribeProducers", oldest=0, newest=0, handle=handle)

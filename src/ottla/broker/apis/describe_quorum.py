@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.model.errors import ErrorCode
 from ottla.model.names import METADATA_TOPIC
 from ottla.raft.leadership import Leadership, Progress
@@ -98,6 +98,3 @@ def _node(context: Context, voter_id: int, leadership: Leadership) -> dict[str, 
         "node_id": voter_id,
         "listeners": [{"name": name, "host": host, "port": port} for name, host, port in endpoints],
     }
-
-
-API: Final = Api(55, "DescribeQuorum", oldest=0, newest=2, handle=handle, forwards=True)

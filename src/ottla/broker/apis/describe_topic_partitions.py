@@ -7,10 +7,10 @@ cursor's topic must be among those asked for. Without topics: all of them.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.broker.brokers import offline_replicas
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.env.slices import breathe
 from ottla.metadata.controller.topic_names import what_is_wrong
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -117,6 +117,3 @@ def _partition(image: MetadataImage, number: int, partition: PartitionImage, lis
 def _without_partitions(code: ErrorCode, name: str) -> dict[str, Any]:
     is_internal = name in INTERNAL_TOPICS and code is not ErrorCode.topic_authorization_failed
     return {"error_code": code, "name": name, "topic_id": None, "is_internal": is_internal, "partitions": []}
-
-
-API: Final = Api(75, "DescribeTopicPartitions", oldest=0, newest=0, handle=handle, takes_long=True)

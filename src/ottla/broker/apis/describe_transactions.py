@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.coordinator.txn.transaction import Transaction
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import Operation, Resource
@@ -60,6 +60,3 @@ def _row(
         "producer_epoch": 0 if failed else transaction.epoch,
         "topics": topics,
     }
-
-
-API: Final = Api(65, "DescribeTransactions", oldest=0, newest=0, handle=handle)

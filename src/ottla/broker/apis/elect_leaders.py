@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_call import call_controller
 from ottla.metadata.controller.requests import ElectionType, ElectLeaders, PartitionErrors, PartitionsOf
 from ottla.metadata.controller.result import NO_ERROR, ApiError
@@ -57,6 +57,3 @@ def _answer(context: Context, error: ApiError, outcomes: PartitionErrors) -> Any
             for topic, partitions in outcomes
         ],
     )
-
-
-API: Final = Api(43, "ElectLeaders", oldest=0, newest=2, handle=handle, takes_long=True, forwards=True)

@@ -12,10 +12,11 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.context import Context, Waiting
 from ottla.broker.group_requests import answer_of
 from ottla.broker.txn_requests import ask_for_producer, fenced
 from ottla.coordinator.machine import Outcome
+from ottla.coordinator.shard import Haste
 from ottla.coordinator.txn.machine import Ended, TxnMachine
 from ottla.coordinator.txn.transaction import EPOCH_BUMPS_FROM, ProducerEpoch
 from ottla.model.errors import ErrorCode
@@ -39,7 +40,7 @@ def handle(context: Context, request: Any) -> Any | Waiting | Coroutine[Any, Any
 
     if context.node.producer_ids.is_empty:  # one may be needed, and be waited for
         return _end_with_ids(context, name, end)
-    return Waiting(context.node.txns.ask(name, end), lambda told: _respond(context, answer_of(told, Ended)))
+    return Waiting(context.node.txns.ask(name, end, Haste.NOW), lambda told: _respond(context, answer_of(told, Ended)))
 
 
 async def _end_with_ids(context: Context, name: str, end: Callable[[TxnMachine], Outcome[Ended]]) -> Any:
@@ -53,6 +54,3 @@ def _respond(context: Context, ended: Ended) -> Any:
         producer_id=ended.producer.producer_id,
         producer_epoch=ended.producer.epoch,
     )
-
-
-API: Final = Api(26, "EndTxn", oldest=0, newest=5, handle=handle)

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from ottla.broker.apis.fetch_format import TOPIC_IDS, Row, write_answer
 from ottla.broker.apis.fetch_request import RACKS, SESSIONS, FetchRequest, read
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.current_leaders import CurrentLeader, current_leader, endpoints_of
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, Session, SessionError, Told, Wanted
 from ottla.broker.follower_watch import FollowerWatch, Key
@@ -444,6 +444,3 @@ def _must_be_told(fetched: Fetched) -> bool:
 
 def _told(fetched: Fetched) -> Told:
     return Told(fetched.high_watermark, fetched.last_stable_offset, fetched.start_offset)
-
-
-API: Final = Api(1, "Fetch", oldest=4, newest=18, handle_raw=handle)

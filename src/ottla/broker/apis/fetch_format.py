@@ -11,8 +11,8 @@ from ottla.broker.follower_watch import Key
 from ottla.env.slices import Rows
 from ottla.model.errors import ErrorCode
 from ottla.replica.partition import Fetched
+from ottla.wire.pieces import count, text
 from ottla.wire.reply import FileRange, Message, Part
-from ottla.wire.varint import uvarint
 
 FLEXIBLE: Final = 12
 TOPIC_IDS: Final = 13
@@ -52,17 +52,17 @@ def write_answer(
     topics: dict[str | bytes, list[Row]] = {}
     for row in rows:
         topics.setdefault(row.key[0], []).append(row)
-    pending.append(_count(len(topics), flexible))
+    pending.append(count(len(topics), flexible))
     sliced = isinstance(rows, Rows)
     for name, topic_rows in Rows(topics.items()) if sliced else topics.items():
         pending.append(_topic(name, version))
-        pending.append(_count(len(topic_rows), flexible))
+        pending.append(count(len(topic_rows), flexible))
         for row in Rows(topic_rows) if sliced else topic_rows:
             fetched = row.fetched
             pending.append(_row_head(version, row))
             data = fetched.data
             if data is not None:
-                pending.append(uvarint(data.size + 1) if flexible else _I32.pack(data.size))
+                pending.append(count(data.size, flexible))
             if data is None:
                 pending.append(b"\x01" if flexible else b"\x00\x00\x00\x00")
             elif data.data is not None:
@@ -95,15 +95,10 @@ def write_answer(
     return parts
 
 
-def _count(count: int, flexible: bool) -> bytes:
-    return uvarint(count + 1) if flexible else _I32.pack(count)
-
-
 def _topic(name: str | bytes, version: int) -> bytes:
     if isinstance(name, bytes):
         return name
-    encoded = name.encode()
-    return (uvarint(len(encoded) + 1) if version >= FLEXIBLE else len(encoded).to_bytes(2, "big")) + encoded
+    return text(name, version >= FLEXIBLE)
 
 
 def _row_head(version: int, row: Row) -> bytes:
@@ -119,7 +114,7 @@ def _row_head(version: int, row: Row) -> bytes:
     if aborted is None:
         fixed += b"\xff\xff\xff\xff"
     else:
-        fixed += _count(len(aborted), flexible)
+        fixed += count(len(aborted), flexible)
         tags = b"\x00" if flexible else b""
         fixed += b"".join([_TWO_I64.pack(txn.producer_id, txn.first_offset) + tags for txn in aborted])
     return fixed + _I32.pack(preferred) if version >= 11 else fixed

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from ottla.broker.brokers import NO_BROKER
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.metadata.meta_properties import parse_uuid
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -100,6 +100,3 @@ def _is_share_partition(key: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-API: Final = Api(10, "FindCoordinator", oldest=0, newest=6, handle=handle)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.telemetry.subscriptions import COMPRESSIONS
 from ottla.model.errors import ErrorCode
 
@@ -35,13 +35,3 @@ def handle(context: Context, request: Any) -> Any:
         delta_temporality=True,
         requested_metrics=list(wanted.metrics),
     )
-
-
-API: Final = Api(
-    71,
-    "GetTelemetrySubscriptions",
-    oldest=0,
-    newest=0,
-    handle=handle,
-    is_offered=lambda node: node.telemetry.is_offered,
-)

@@ -9,7 +9,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.context import Context, Waiting
 from ottla.broker.group_requests import code_of, heard, submit
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Resource
@@ -42,6 +42,3 @@ def _code(told: asyncio.Future[ErrorCode]) -> ErrorCode:
 
 def _respond(context: Context, code: ErrorCode) -> Any:
     return context.respond(throttle_time=timedelta(0), error_code=code)
-
-
-API: Final = Api(12, "Heartbeat", oldest=0, newest=4, handle=handle)

@@ -17,7 +17,7 @@ from ottla.broker.config_changes import (
     demand_values,
     resource_of,
 )
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.metadata.controller.configs import edited
 from ottla.metadata.controller.requests import AlterOp, ConfigChange, IncrementalAlterConfigs
 from ottla.metadata.image import ResourceType
@@ -126,15 +126,3 @@ def _check_level(config: Any) -> None:
         )
     if op is AlterOp.DELETE and config.name == loggers.ROOT:
         raise KafkaError(ErrorCode.invalid_request, "Removing the log level of the root logger is not allowed")
-
-
-API: Final = Api(
-    44,
-    "IncrementalAlterConfigs",
-    oldest=0,
-    newest=1,
-    handle=handle,
-    takes_long=True,
-    forwards=True,
-    forwards_itself=True,
-)

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.txn_requests import ask_for_producer, fenced
 from ottla.coordinator.txn.transaction import ProducerEpoch
@@ -89,6 +89,3 @@ def _answer(context: Context, code: ErrorCode, producer_id: int = NO_PRODUCER_ID
         producer_id=producer_id,
         producer_epoch=epoch if code is ErrorCode.none else NO_EPOCH,
     )
-
-
-API: Final = Api(22, "InitProducerId", oldest=0, newest=5, handle=handle)

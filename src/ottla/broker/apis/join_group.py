@@ -11,7 +11,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.context import Context, Waiting
 from ottla.broker.group_requests import answer_of, ask, client_of, heard, milliseconds
 from ottla.coordinator.group.classic.requests import JoinAnswer, JoinRequest, Protocol
 from ottla.model.errors import ErrorCode
@@ -78,6 +78,3 @@ def _respond(context: Context, answer: JoinAnswer) -> Any:
             for member in answer.members
         ],
     )
-
-
-API: Final = Api(11, "JoinGroup", oldest=0, newest=9, handle=handle)

@@ -10,7 +10,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.context import Context, Waiting
 from ottla.broker.group_requests import code_of, submit
 from ottla.coordinator.group.classic.requests import LeaveAnswer, Leaving
 from ottla.model.errors import ErrorCode
@@ -59,6 +59,3 @@ def _answer(context: Context, leaving: list[Leaving], told: asyncio.Future[Leave
 
 def _refuse(context: Context, code: ErrorCode) -> Any:
     return context.respond(throttle_time=timedelta(0), error_code=code, members=[])
-
-
-API: Final = Api(13, "LeaveGroup", oldest=0, newest=5, handle=handle)

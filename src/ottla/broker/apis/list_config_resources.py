@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -51,6 +51,3 @@ def _answer(context: Context, code: ErrorCode, found: Iterable[tuple[int, str]] 
         error_code=code,
         config_resources=[{"resource_name": name, "resource_type": kind} for kind, name in found],
     )
-
-
-API: Final = Api(74, "ListConfigResources", oldest=0, newest=1, handle=handle, takes_long=True)

@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.coordinator.group.classic.requests import ListedGroup
 from ottla.coordinator.group.consumer.group import TYPE as CONSUMER_TYPE
 from ottla.coordinator.group.machine import GroupMachine
@@ -54,6 +54,3 @@ def _list(states: Collection[str], types: Collection[str], machine: GroupMachine
     if not types or CONSUMER_TYPE in types:
         groups += machine.consumer.list(states)
     return groups
-
-
-API: Final = Api(16, "ListGroups", oldest=0, newest=5, handle=handle, takes_long=True)

@@ -14,7 +14,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.log.index import NotInMemory
 from ottla.log.partition_log import PartitionLog
 from ottla.log.time_search import BatchAt, FoundRecord, batch_at_or_after, latest_timestamp, record_at_or_after
@@ -176,6 +176,3 @@ async def _find_in(context: Context, data: bytes | bytearray, timestamp: int, fr
     if header.codec == 0 and header.record_count <= _INLINE_RECORDS:
         return record_at_or_after(data, timestamp, from_offset)
     return await context.node.env.executor.compute(record_at_or_after, data, timestamp, from_offset)
-
-
-API: Final = Api(2, "ListOffsets", oldest=1, newest=11, handle=handle)

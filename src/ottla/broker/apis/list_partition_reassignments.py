@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_call import refusal
 from ottla.metadata.controller.result import NO_ERROR, ApiError
 from ottla.metadata.image import MetadataImage
@@ -46,6 +46,3 @@ def _answer(context: Context, error: ApiError, topics: list[dict[str, Any]]) -> 
     return context.respond(
         throttle_time=timedelta(0), error_code=error.code, error_message=error.message, topics=topics
     )
-
-
-API: Final = Api(46, "ListPartitionReassignments", oldest=0, newest=0, handle=handle, takes_long=True, forwards=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.coordinator.group.consumer.matching import check_pattern, match
 from ottla.coordinator.shard import State
 from ottla.coordinator.txn.machine import Listed
@@ -62,6 +62,3 @@ def _list(context: Context, request: Any, states: set[TxnState] | None) -> list[
         return listed
     names = set(match([pattern], [each.transactional_id for each in listed])[pattern])
     return [each for each in listed if each.transactional_id in names]
-
-
-API: Final = Api(66, "ListTransactions", oldest=0, newest=2, handle=handle, takes_long=True)

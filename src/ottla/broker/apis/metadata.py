@@ -10,16 +10,24 @@ Clients ask again and again, and mostly the same: the answer to a question is en
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from datetime import timedelta
 from functools import partial
 from struct import Struct
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from ottla.broker.answer_cache import Encoded
-from ottla.broker.brokers import any_controller, brokers_on, offline_replicas
-from ottla.broker.context import Api, Context
-from ottla.broker.error_codes import errors_in
+from ottla.broker.apis.metadata_format import (
+    CLUSTER_OPERATIONS_TO,
+    NOT_ASKED_FOR,
+    OPERATIONS,
+    Answer,
+    Row,
+    Topic,
+    errors_of,
+    write_answer,
+)
+from ottla.broker.brokers import NO_BROKER, any_controller, brokers_on, offline_replicas
+from ottla.broker.context import Context
 from ottla.env.ports import Buffer
 from ottla.env.slices import breathe
 from ottla.metadata.controller.topic_names import what_is_wrong
@@ -34,7 +42,7 @@ from ottla.security.authorizer import (
     Resource,
     allowed_bits,
 )
-from ottla.wire.codec import decode_request, encode_response, response_header
+from ottla.wire.codec import decode_request, response_header
 from ottla.wire.reply import Later, Message
 
 _KEY: Final = 3
@@ -51,7 +59,7 @@ class _Wanted(NamedTuple):
 
 
 class _Found(NamedTuple):
-    topics: list[dict[str, Any]]
+    topics: list[Topic]
     to_create: list[str]
 
 
@@ -65,8 +73,9 @@ def handle(context: Context, body: memoryview) -> Message | Later:
 
 def _find_out(context: Context, question: Hashable, body: Buffer) -> bytes:
     image = context.node.image
-    entity, is_repeatable = _answer(context, image, decode_request(_KEY, context.version, body))
-    answer = Encoded(encode_response(entity), tuple(errors_in(entity)))
+    version = context.version
+    told, is_repeatable = _answer(context, image, decode_request(_KEY, version, body))
+    answer = Encoded(write_answer(version, told), tuple(errors_of(version, told)))
     if is_repeatable:
         context.node.metadata_answers.put(image, question, len(body), answer)
     return _frame(context, answer)
@@ -79,34 +88,33 @@ def _frame(context: Context, answer: Encoded) -> bytes:
     return _SIZE.pack(len(header) + len(answer.data)) + header + answer.data
 
 
-def _answer(context: Context, image: MetadataImage, request: Any) -> tuple[Any, bool]:
+def _answer(context: Context, image: MetadataImage, request: Any) -> tuple[Answer, bool]:
     """The answer, and whether the same question can be given it again."""
     wanted = _wanted(context.version, request)
     if isinstance(wanted, ErrorCode):
-        return _refusal(context, request, wanted), True
+        return _refusal(request, wanted), True
     found = _find(context, image, request, wanted)
     if found.to_create:
         context.node.auto_create.start(found.to_create)
-    if context.version >= 8 and request.include_topic_authorized_operations:
-        for topic in found.topics:
-            breathe()
-            if topic["error_code"] not in (ErrorCode.unknown_topic_id, ErrorCode.topic_authorization_failed):
-                topic["topic_authorized_operations"] = allowed_bits(
-                    context.node.authorizer, context.principal, TOPIC_OPERATIONS, Resource.TOPIC, topic["name"]
-                )
-    entity = context.respond(
-        throttle_time=timedelta(0),
-        brokers=[
-            {"node_id": broker.id, "host": broker.host, "port": broker.port, "rack": broker.rack}
-            for broker in brokers_on(image, context.listener)
-        ],
-        cluster_id=context.node.cluster_id,
-        controller_id=any_controller(image, context.node.env.random),
-        topics=found.topics,
-        error_code=_NONE,
-        **_cluster_operations(context, request),
+    topics = found.topics
+    if context.version >= OPERATIONS and request.include_topic_authorized_operations:
+        topics = [_with_operations(context, topic) for topic in topics]
+    answer = Answer(
+        brokers_on(image, context.listener),
+        context.node.cluster_id,
+        any_controller(image, context.node.env.random),
+        topics,
+        _cluster_operations(context, request),
     )
-    return entity, not found.to_create
+    return answer, not found.to_create
+
+
+def _with_operations(context: Context, topic: Topic) -> Topic:
+    breathe()
+    if topic.name is None or topic.code in (ErrorCode.unknown_topic_id, ErrorCode.topic_authorization_failed):
+        return topic
+    bits = allowed_bits(context.node.authorizer, context.principal, TOPIC_OPERATIONS, Resource.TOPIC, topic.name)
+    return topic._replace(operations=bits)
 
 
 def _wanted(version: int, request: Any) -> _Wanted | ErrorCode:
@@ -125,20 +133,17 @@ def _wanted(version: int, request: Any) -> _Wanted | ErrorCode:
     return _Wanted(names=tuple(dict.fromkeys(topic.name for topic in topics)))
 
 
-def _refusal(context: Context, request: Any, code: ErrorCode) -> Any:
+def _refusal(request: Any, code: ErrorCode) -> Answer:
     topics = [_without_partitions(code, topic.name or "", topic.topic_id) for topic in request.topics]
-    return context.respond(throttle_time=timedelta(0), brokers=[], cluster_id=None, topics=topics, error_code=code)
+    return Answer([], None, NO_BROKER, topics, code=code)
 
 
-def _cluster_operations(context: Context, request: Any) -> dict[str, int]:
-    if not 8 <= context.version <= 10 or not request.include_cluster_authorized_operations:
-        return {}
-    bits = 0
-    if context.allowed(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
-        bits = allowed_bits(
-            context.node.authorizer, context.principal, CLUSTER_OPERATIONS, Resource.CLUSTER, CLUSTER_NAME
-        )
-    return {"cluster_authorized_operations": bits}
+def _cluster_operations(context: Context, request: Any) -> int:
+    if not OPERATIONS <= context.version <= CLUSTER_OPERATIONS_TO or not request.include_cluster_authorized_operations:
+        return NOT_ASKED_FOR
+    if not context.allowed(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        return 0
+    return allowed_bits(context.node.authorizer, context.principal, CLUSTER_OPERATIONS, Resource.CLUSTER, CLUSTER_NAME)
 
 
 # -- topics
@@ -191,29 +196,17 @@ def _add_missing(context: Context, names: Iterable[str], may_create: bool, found
         found.topics.append(_without_partitions(code, name))
 
 
-def _without_partitions(code: ErrorCode, name: str | None, topic_id: UUID | None = None) -> dict[str, Any]:
-    return {
-        "error_code": code,
-        "name": name,
-        "topic_id": topic_id,
-        "is_internal": name in INTERNAL_TOPICS and code is not ErrorCode.topic_authorization_failed,
-        "partitions": [],
-    }
+def _without_partitions(code: ErrorCode, name: str | None, topic_id: UUID | None = None) -> Topic:
+    is_internal = name in INTERNAL_TOPICS and code is not ErrorCode.topic_authorization_failed
+    return Topic(code, name, topic_id, is_internal, ())
 
 
-def _topic(context: Context, image: MetadataImage, topic: TopicImage) -> dict[str, Any]:
-    return {
-        "error_code": _NONE,
-        "name": topic.name,
-        "topic_id": topic.id,
-        "is_internal": topic.name in INTERNAL_TOPICS,
-        "partitions": [
-            _partition(context, image, number, partition) for number, partition in sorted(topic.partitions.items())
-        ],
-    }
+def _topic(context: Context, image: MetadataImage, topic: TopicImage) -> Topic:
+    rows = [_partition(context, image, number, partition) for number, partition in sorted(topic.partitions.items())]
+    return Topic(_NONE, topic.name, topic.id, topic.name in INTERNAL_TOPICS, rows)
 
 
-def _partition(context: Context, image: MetadataImage, number: int, partition: PartitionImage) -> dict[str, Any]:
+def _partition(context: Context, image: MetadataImage, number: int, partition: PartitionImage) -> Row:
     breathe()
     listener, version = context.listener, context.version
     leader = image.brokers.get(partition.leader)
@@ -230,15 +223,7 @@ def _partition(context: Context, image: MetadataImage, number: int, partition: P
     elif leader.endpoint(listener) is None:
         code = ErrorCode.listener_not_found if version >= 6 else ErrorCode.leader_not_available
     led = code in (_NONE, ErrorCode.replica_not_available)
-    return {
-        "error_code": code,
-        "partition_index": number,
-        "leader_id": partition.leader if led else NO_LEADER,
-        "leader_epoch": partition.leader_epoch,
-        "replica_nodes": replicas,
-        "isr_nodes": isr,
-        "offline_replicas": offline_replicas(image, partition, listener),
-    }
-
-
-API: Final = Api(_KEY, "Metadata", oldest=0, newest=13, handle_raw=handle)
+    offline = offline_replicas(image, partition, listener)
+    return Row(
+        code, number, partition.leader if led else NO_LEADER, partition.leader_epoch, replicas, isr, tuple(offline)
+    )

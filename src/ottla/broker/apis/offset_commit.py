@@ -6,11 +6,13 @@ Versions: 2 is the oldest, 2 to 4 let a client set how long offsets are kept, 6 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import repeat
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
+from ottla.broker.apis.offset_commit_again import Again, Repeated
 from ottla.broker.apis.offset_commit_format import (
     BY_ID,
     Named,
@@ -21,7 +23,7 @@ from ottla.broker.apis.offset_commit_format import (
     write_all_fine,
     write_answer,
 )
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.long_requests import SMALL_BYTES
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.group.offsets import Member, Row
@@ -46,8 +48,19 @@ _Refused = dict[tuple[int, int], ErrorCode]
 def handle(context: Context, body: memoryview) -> Message | Later:
     if len(body) > SMALL_BYTES:
         return context.node.dispatcher.in_slices(context, body, partial(_decode, context))
-    request = read_usual(context.header.version, body)
-    return _answer(context, request) if request is not None else _decode(context, body)
+    version, data = context.header.version, bytes(body)
+    node = context.node
+    repeated = node.groups.commits_before.find(version, data, node.image)
+    if repeated is not None and _may_commit(context, repeated.again):
+        return _commit_again(context, repeated)
+    request = read_usual(version, data)
+    return _answer(context, request, data) if request is not None else _decode(context, data)
+
+
+def _may_commit(context: Context, again: Again) -> bool:
+    return context.allowed(Operation.READ, Resource.GROUP, again.member.group) and context.allowed(
+        Operation.READ, Resource.TOPIC, again.topic.name
+    )
 
 
 def _decode(context: Context, body: Buffer) -> Message | Later:
@@ -55,7 +68,8 @@ def _decode(context: Context, body: Buffer) -> Message | Later:
     return _answer(context, from_entity(version, decode_request(_KEY, version, body)))
 
 
-def _answer(context: Context, request: Request) -> Message | Later:
+def _answer(context: Context, request: Request, usual: bytes | None = None) -> Message | Later:
+    """With the bytes of one that is as most are: to know it again."""
     refused: _Refused = {}
     commits: list[Row] = []
     if context.allowed(Operation.READ, Resource.GROUP, request.group_id):
@@ -64,7 +78,14 @@ def _answer(context: Context, request: Request) -> Message | Later:
     else:
         for index, topic in enumerate(request.topics):
             _refuse(index, topic, ErrorCode.group_authorization_failed, refused)
-    return _commit(context, request, commits, refused) if commits else _frame(context, request, refused, _NONE)
+    if not commits:
+        return _frame(context, request, refused, _NONE)
+    if usual is not None and not refused and len(request.topics) == 1:
+        known = _known(context, request.topics[0].named)
+        if isinstance(known, TopicImage):
+            node = context.node
+            node.groups.commits_before.keep(context.header.version, usual, request, node.image, known)
+    return _commit(context, request, commits, refused)
 
 
 def _sort_out(context: Context, index: int, topic: Topic, commits: list[Row], refused: _Refused) -> None:
@@ -115,34 +136,77 @@ def _refuse(index: int, topic: Topic, code: ErrorCode, refused: _Refused) -> Non
 def _commit(context: Context, request: Request, commits: list[Row], refused: _Refused) -> Message | Later:
     group_id, generation, member_id, instance_id, kept_ms, _ = request
     member, version = Member(group_id, member_id, instance_id, generation), context.header.version
-    groups, turn = context.node.groups, context.connection.turn
 
     def operation(machine: GroupMachine) -> Outcome[ErrorCode | list[ErrorCode]]:
         return machine.offsets.commit(member, commits, version, kept_ms)
 
-    def tell(result: ErrorCode | list[ErrorCode], error: KafkaError | None) -> None:
-        if later.done:  # the client has gone
-            return
-        if error is not None:
-            result = error.code
-        elif member_id and (result is _NONE or not isinstance(result, ErrorCode)):
-            groups.history.committed(group_id, member_id, context.connection)
-        later.complete(_frame(context, request, refused, result))
-
-    def tell_in_time(result: ErrorCode | list[ErrorCode], error: KafkaError | None) -> None:
-        if turn.is_over():
-            turn.postpone(partial(tell, result, error))
-        else:
-            tell(result, error)
-
-    later = Later(is_idle=True)
     try:
         if len(commits) >= _MANY:
             _check_size(context, group_id, commits, kept_ms)
-        groups.shard_of(group_id).submit(operation, tell_in_time)
     except KafkaError as error:
         return _frame(context, request, refused, error.code)
-    return later
+    return _Committing(context, request, refused).begin(operation)
+
+
+def _commit_again(context: Context, repeated: Repeated) -> Message | Later:
+    again, offsets, epochs = repeated
+    version = context.header.version
+
+    def operation(machine: GroupMachine) -> Outcome[ErrorCode]:
+        return machine.offsets.commit_again(again.member, again.places, offsets, epochs, version)
+
+    return _Committing(context, again.request, {}, again).begin(operation)
+
+
+class _Committing:
+    """The answer, which mostly is there at once."""
+
+    __slots__ = ("_again", "_context", "_later", "_message", "_refused", "_request")
+
+    def __init__(self, context: Context, request: Request, refused: _Refused, again: Again | None = None) -> None:
+        self._context = context
+        self._request = request
+        self._refused = refused
+        self._again = again
+        self._later: Later | None = None
+        self._message: bytes | None = None
+
+    def begin(self, operation: Callable[[GroupMachine], Outcome[Any]]) -> Message | Later:
+        try:
+            self._context.node.groups.shard_of(self._request.group_id).submit(operation, self._tell)
+        except KafkaError as error:
+            return self._frame(error.code)
+        if self._message is not None:
+            return self._message
+        self._later = Later(is_idle=True)
+        return self._later
+
+    def _tell(self, result: ErrorCode | list[ErrorCode], error: KafkaError | None) -> None:
+        later = self._later
+        if later is None:
+            self._message = self._made(result, error)
+        elif (turn := self._context.connection.turn).is_over():
+            turn.postpone(partial(self._complete, later, result, error))
+        else:
+            self._complete(later, result, error)
+
+    def _complete(self, later: Later, result: ErrorCode | list[ErrorCode], error: KafkaError | None) -> None:
+        if not later.done:  # else the client has gone
+            later.complete(self._made(result, error))
+
+    def _made(self, result: ErrorCode | list[ErrorCode], error: KafkaError | None) -> bytes:
+        request = self._request
+        if error is not None:
+            return self._frame(error.code)
+        if request.member_id and (result is _NONE or not isinstance(result, ErrorCode)):
+            context = self._context
+            context.node.groups.history.committed(request.group_id, request.member_id, context.connection)
+        return self._frame(result)
+
+    def _frame(self, result: ErrorCode | list[ErrorCode]) -> bytes:
+        if self._again is not None and result is _NONE:
+            return self._again.all_fine(self._context.header.correlation_id)
+        return _frame(self._context, self._request, self._refused, result)
 
 
 def _check_size(context: Context, group_id: str, commits: list[Row], kept_ms: int | None) -> None:
@@ -171,6 +235,3 @@ def _frame(context: Context, request: Request, refused: _Refused, result: ErrorC
     if errors := [code for each in told.values() for _, code in each if code is not _NONE]:
         context.count_errors(errors)
     return write_answer(header.version, header.correlation_id, ((named, each) for (_, named), each in told.items()))
-
-
-API: Final = Api(_KEY, "OffsetCommit", oldest=2, newest=10, handle_raw=handle)

@@ -12,7 +12,6 @@ from struct import Struct, error
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from ottla.env.ports import Buffer
 from ottla.model.errors import ErrorCode
 from ottla.model.names import NO_EPOCH
 from ottla.wire.varint import uvarint
@@ -61,11 +60,10 @@ _NO_TAGS: Final = b"\x00"
 _NO_ID: Final = bytes(16)
 
 
-def read_usual(version: int, body: Buffer) -> Request | None:
+def read_usual(version: int, data: bytes) -> Request | None:
     """None if it is not one of those, whatever it is."""
     if version < FLEXIBLE:
         return None
-    data = bytes(body)
     try:
         group_id, at = _text(data, 0)
         (generation,) = _SIZE.unpack_from(data, at)
@@ -81,14 +79,21 @@ def read_usual(version: int, body: Buffer) -> Request | None:
                 named, at = _text(data, at)
             count, at = _short(data[at] - 1), at + 1
             end = at + _USUAL_ROW.size * count
-            block = data[at:end]
-            if block[16::18].strip(b"\x00\x01") or block[17::18].strip(b"\x00") or data[end]:
+            rows = usual_rows(data[at:end])
+            if rows is None or data[end]:
                 return None
-            topics.append(Topic(named, list(_USUAL_ROW.iter_unpack(block)), None))
+            topics.append(Topic(named, rows, None))
             at = end + 1
         return None if data[at] else Request(group_id, generation, member_id, instance_id, None, topics)
     except (error, IndexError, ValueError):
         return None
+
+
+def usual_rows(block: bytes) -> list[tuple[int, int, int]] | None:
+    """Partition, offset and leader epoch of each; None if there is more to say of any."""
+    if block[16::18].strip(b"\x00\x01") or block[17::18].strip(b"\x00"):
+        return None
+    return list(_USUAL_ROW.iter_unpack(block))
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:

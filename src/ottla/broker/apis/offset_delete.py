@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.coordinator.group.offsets import Wanted
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import Operation, Resource
@@ -61,6 +61,3 @@ def _answer(context: Context, rows: _Rows, code: ErrorCode = ErrorCode.none) -> 
             for (_, topic), partitions in rows.items()
         ],
     )
-
-
-API: Final = Api(47, "OffsetDelete", oldest=0, newest=0, handle=handle)

@@ -20,7 +20,7 @@ from ottla.broker.apis.offset_fetch_format import (
     errors_of,
     write_answer,
 )
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.group.offsets import Fetched, Wanted
 from ottla.coordinator.machine import Outcome
@@ -168,6 +168,3 @@ class _Question:
     def _nothing(self, topic: Any, code: ErrorCode) -> Topic:
         rows = [Fetched(partition, code=code) for partition in topic.partition_indexes]
         return Topic("", topic.topic_id, rows) if self._by_id else Topic(topic.name, None, rows)
-
-
-API: Final = Api(9, "OffsetFetch", oldest=1, newest=10, handle=handle, takes_long=True)

@@ -10,7 +10,7 @@ from uuid import UUID
 from ottla.coordinator.group.offsets import Fetched
 from ottla.env.slices import Rows
 from ottla.model.errors import ErrorCode
-from ottla.wire.varint import uvarint
+from ottla.wire.pieces import count, text
 
 ERROR_OF_GROUP: Final = 2
 THROTTLED: Final = 3
@@ -50,9 +50,9 @@ def write_answer(version: int, correlation_id: int, groups: Sequence[Group]) -> 
     if version >= THROTTLED:
         parts.append(_NO_THROTTLE)
     if version >= MANY_GROUPS:
-        parts.append(uvarint(len(groups) + 1))
+        parts.append(count(len(groups), flexible=True))
         for group in groups:
-            parts.append(_compact(group.id))
+            parts.append(text(group.id, flexible=True))
             _write_group(version, group, parts)
             parts.append(_NO_TAGS)
     else:
@@ -71,18 +71,18 @@ def errors_of(version: int, groups: Sequence[Group]) -> list[ErrorCode]:
 
 def _write_group(version: int, group: Group, parts: list[bytes]) -> None:
     flexible = version >= FLEXIBLE
-    parts.append(uvarint(len(group.topics) + 1) if flexible else _SIZE.pack(len(group.topics)))
+    parts.append(count(len(group.topics), flexible))
     for topic in group.topics:
         if version >= BY_ID:
             parts.append(topic.id.bytes if topic.id is not None else _NO_ID)
         else:
-            parts.append(_compact(topic.name) if flexible else _plain(topic.name))
+            parts.append(text(topic.name, flexible))
         if flexible:
-            parts.append(uvarint(len(topic.rows) + 1))
+            parts.append(count(len(topic.rows), flexible=True))
             parts += [_flexible_row(*row) for row in Rows(topic.rows)]
             parts.append(_NO_TAGS)
         else:
-            parts.append(_SIZE.pack(len(topic.rows)))
+            parts.append(count(len(topic.rows), flexible=False))
             parts += [_plain_row(version, row) for row in Rows(topic.rows)]
     if version >= ERROR_OF_GROUP:
         parts.append(_SHORT.pack(group.code.value))
@@ -91,7 +91,11 @@ def _write_group(version: int, group: Group, parts: list[bytes]) -> None:
 def _flexible_row(partition: int, offset: int, epoch: int, metadata: str, code: ErrorCode) -> bytes:
     if not metadata:
         return _FLEXIBLE_ROW.pack(partition, offset, epoch, 1, code.value, 0)
-    return _PLACE_EPOCH.pack(partition, offset, epoch) + _compact(metadata) + _CODE_AND_NO_TAGS.pack(code.value, 0)
+    return (
+        _PLACE_EPOCH.pack(partition, offset, epoch)
+        + text(metadata, flexible=True)
+        + _CODE_AND_NO_TAGS.pack(code.value, 0)
+    )
 
 
 def _plain_row(version: int, row: Fetched) -> bytes:
@@ -100,14 +104,4 @@ def _plain_row(version: int, row: Fetched) -> bytes:
         if version >= LEADER_EPOCHS
         else _PLACE.pack(row.partition, row.offset)
     )
-    return place + _plain(row.metadata) + _SHORT.pack(row.code.value)
-
-
-def _compact(text: str) -> bytes:
-    encoded = text.encode()
-    return uvarint(len(encoded) + 1) + encoded
-
-
-def _plain(text: str) -> bytes:
-    encoded = text.encode()
-    return _SHORT.pack(len(encoded)) + encoded
+    return place + text(row.metadata, flexible=False) + _SHORT.pack(row.code.value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.log.epochs import EpochEnd
 from ottla.model.errors import ErrorCode
 from ottla.model.names import NO_EPOCH, NO_OFFSET
@@ -50,6 +50,3 @@ def _look(context: Context, topic: str, row: Any) -> tuple[ErrorCode, EpochEnd]:
     if code is not ErrorCode.none:
         return code, _NOWHERE
     return code, partition.log.epochs.end_of(row.leader_epoch, partition.log.end_offset)
-
-
-API: Final = Api(23, "OffsetForLeaderEpoch", oldest=2, newest=4, handle=handle)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ottla.broker.apis.produce_format import FLEXIBLE, Leaders, ManyRows, Request, Row, Topic, merged, read, write
 from ottla.broker.apis.produce_in_transaction import InTransaction, producer_of
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.current_leaders import current_leader, endpoints_of
 from ottla.broker.traffic import count_refused
 from ottla.env.ports import Buffer
@@ -363,6 +363,3 @@ def _answer(context: Context, request: Request, results: list[list[Appended]]) -
     version, correlation_id = context.header.version, context.header.correlation_id
     body = write(version, request.topics, results, *_leaders(context, request, results))
     return _SIZE_CORRELATION.pack(len(body) + 4, correlation_id) + body
-
-
-API: Final = Api(0, "Produce", oldest=3, newest=13, handle_raw=handle, advertise_from=0)

@@ -16,7 +16,8 @@ from ottla.env.slices import MOST_ROWS, Rows, is_sliced, numbers
 from ottla.record.validate import wrong_at_first_sight
 from ottla.replica.partition import Appended
 from ottla.wire.codec import MalformedRequest
-from ottla.wire.varint import read_length, skip_tags, uvarint
+from ottla.wire.pieces import count, text
+from ottla.wire.varint import read_length, skip_tags
 
 FLEXIBLE: Final = 9
 _TOPIC_IDS: Final = 13
@@ -119,7 +120,7 @@ def _read_flexible(data: memoryview, version: int) -> Request:
             at += length
         encoded = data[start:at]
         if name is not None and _REPLACED in name:
-            encoded = memoryview(_compact(name))
+            encoded = memoryview(text(name, flexible=True))
         row_count, at = read_length(data, at)
         left = _rows_left(data, row_count, left)
         rows = []
@@ -216,10 +217,10 @@ def write(
 def _write_flexible(
     topics: Sequence[Topic], results: list[list[Appended]], leaders: Leaders, endpoints: bytes
 ) -> bytes:
-    out: list[bytes | memoryview] = [b"\x00", uvarint(len(topics) + 1)]
+    out: list[bytes | memoryview] = [b"\x00", count(len(topics), flexible=True)]
     for t, (topic, appended) in enumerate(zip(topics, results, strict=True)):
         out.append(topic.encoded)
-        out.append(uvarint(len(appended) + 1))
+        out.append(count(len(appended), flexible=True))
         for r, (row, result) in enumerate(zip(topic.rows, appended, strict=True)):
             leader = leaders.get((t, r)) if leaders else None
             tags = b"\x00" if leader is None else b"\x01\x00" + leader.encoded()
@@ -231,18 +232,13 @@ def _write_flexible(
             if result.message is None:
                 out.append(b"\x01\x00" + tags)  # no record errors, no message
             else:
-                out.append(uvarint(len(result.record_errors) + 1))
+                out.append(count(len(result.record_errors), flexible=True))
                 for index, reason in result.record_errors:
-                    out.append(_I32.pack(index) + _compact(reason) + b"\x00")
-                out.append(_compact(result.message) + tags)
+                    out.append(_I32.pack(index) + text(reason, flexible=True) + b"\x00")
+                out.append(text(result.message, flexible=True) + tags)
         out.append(b"\x00")
     out.append(b"\x00\x00\x00\x00" + endpoints)  # throttle time
     return b"".join(out)
-
-
-def _compact(text: str) -> bytes:
-    encoded = text.encode()
-    return uvarint(len(encoded) + 1) + encoded
 
 
 def _write_legacy(version: int, topics: Sequence[Topic], results: list[list[Appended]]) -> bytes:

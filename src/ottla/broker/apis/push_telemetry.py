@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 
 
 async def handle(context: Context, request: Any) -> Any:
     code = await context.node.telemetry.push(context, request)
     return context.respond(throttle_time=timedelta(0), error_code=code)
-
-
-API: Final = Api(
-    72, "PushTelemetry", oldest=0, newest=0, handle=handle, is_offered=lambda node: node.telemetry.is_offered
-)

@@ -10,7 +10,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.context import Context, Waiting
 from ottla.broker.group_requests import answer_of, ask, heard
 from ottla.coordinator.group.classic.requests import SyncAnswer, SyncRequest
 from ottla.model.errors import ErrorCode
@@ -52,6 +52,3 @@ def _respond(context: Context, answer: SyncAnswer) -> Any:
         protocol_name=answer.protocol_name,
         assignment=answer.assignment,
     )
-
-
-API: Final = Api(14, "SyncGroup", oldest=0, newest=5, handle=handle)

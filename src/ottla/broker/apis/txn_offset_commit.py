@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.txn_partitions import Client, Question
 from ottla.coordinator.group.offsets import Commit, Member
 from ottla.coordinator.txn.transaction import ProducerEpoch
@@ -107,6 +107,3 @@ def _respond(context: Context, rows: list[tuple[str, list[tuple[Any, ErrorCode]]
         throttle_time=timedelta(0),
         topics=[{"name": name, "partitions": codes} for name, codes in topics.items()],
     )
-
-
-API: Final = Api(28, "TxnOffsetCommit", oldest=0, newest=5, handle=handle)

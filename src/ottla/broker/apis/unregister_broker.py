@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_call import call_controller
 from ottla.metadata.controller.requests import UnregisterBroker
 from ottla.metadata.controller.result import NO_ERROR, ApiError
@@ -20,6 +20,3 @@ async def handle(context: Context, request: Any) -> Any:
         outcome: ApiError | None = await call_controller(context, UnregisterBroker(request.broker_id), within)
         error = NO_ERROR if outcome is None else outcome
     return context.respond(throttle_time=timedelta(0), error_code=error.code, error_message=error.message)
-
-
-API: Final = Api(64, "UnregisterBroker", oldest=0, newest=0, handle=handle, forwards=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_call import call_controller
 from ottla.metadata.controller.requests import FeatureUpdate, UpdateFeatures, UpgradeType
 from ottla.metadata.controller.result import NO_ERROR, ApiError
@@ -47,6 +47,3 @@ def _answer(context: Context, error: ApiError, updated: list[str]) -> Any:
         error_message=error.message,
         results=[{"feature": name, "error_code": ErrorCode.none, "error_message": "NONE"} for name in updated],
     )
-
-
-API: Final = Api(57, "UpdateFeatures", oldest=0, newest=2, handle=handle, forwards=True)

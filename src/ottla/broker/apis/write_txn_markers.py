@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.marker_writing import write_marker
 from ottla.coordinator.txn.transaction import Marker, ProducerEpoch
 from ottla.model.errors import ErrorCode
@@ -47,6 +47,3 @@ async def _topics(rows: dict[TopicPartition, _Found]) -> list[dict[str, Any]]:
         code = found if isinstance(found, ErrorCode) else await found
         topics.setdefault(topic, []).append({"partition_index": number, "error_code": code})
     return [{"name": name, "partitions": codes} for name, codes in topics.items()]
-
-
-API: Final = Api(27, "WriteTxnMarkers", oldest=1, newest=2, handle=handle)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_apis.broker_calls import ask_controller
 from ottla.metadata.controller.requests import AllocateProducerIds
 from ottla.metadata.controller.result import ApiError
@@ -18,6 +18,3 @@ async def handle(context: Context, request: Any) -> Any:
         (outcome.code, (0, 0)) if isinstance(outcome, ApiError) else (ErrorCode.none, (outcome.first, outcome.size))
     )
     return context.respond(throttle_time=timedelta(0), error_code=error, producer_id_start=first, producer_id_len=size)
-
-
-API: Final = Api(67, "AllocateProducerIds", oldest=0, newest=0, handle=handle)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any
 
 from ottla.broker.apis.alter_configs import request_for
 from ottla.broker.config_changes import alter, demand_stored_type, demand_values
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 
 
 def handle(context: Context, request: Any) -> Coroutine[Any, Any, Any]:
@@ -18,6 +18,3 @@ def _check(_: Context, row: Any) -> bool:
     demand_values([config.name for config in row.configs if config.value is None])
     demand_stored_type(row)
     return False
-
-
-API: Final = Api(33, "AlterConfigs", oldest=0, newest=2, handle=handle, takes_long=True, forwards=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_apis.broker_calls import ask_controller
 from ottla.metadata.controller.requests import AlteredPartition, AlterPartition, IsrMember, PartitionAlteration
 from ottla.metadata.controller.result import ApiError
@@ -56,6 +56,3 @@ def _row(altered: AlteredPartition) -> dict[str, Any]:
         "leader_recovery_state": altered.leader_recovery_state,
         "partition_epoch": altered.partition_epoch,
     }
-
-
-API: Final = Api(56, "AlterPartition", oldest=2, newest=3, handle=handle)

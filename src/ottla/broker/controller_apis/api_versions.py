@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from ottla.broker.apis import api_versions
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 
 
 def handle(context: Context, request: Any) -> Any:
     listener = context.node.controller_listener
     assert listener is not None
     return api_versions.answer(context, request, listener.dispatcher.apis)
-
-
-API: Final = Api(18, "ApiVersions", oldest=0, newest=4, handle=handle)

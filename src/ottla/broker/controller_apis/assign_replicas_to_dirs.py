@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_apis.broker_calls import ask_controller
 from ottla.metadata.controller.requests import AssignReplicasToDirs, ReplicaDirectory
 from ottla.metadata.controller.result import ApiError
@@ -41,6 +41,3 @@ async def handle(context: Context, request: Any) -> Any:
         for directory, of_directory in groupby(outcome, key=lambda row: row[0].directory)
     ]
     return context.respond(throttle_time=timedelta(0), error_code=ErrorCode.none, directories=directories)
-
-
-API: Final = Api(73, "AssignReplicasToDirs", oldest=0, newest=0, handle=handle)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_apis.broker_calls import ask_controller, may_act
 from ottla.metadata.controller.requests import BrokerHeartbeat, HeartbeatReply
 from ottla.metadata.controller.result import ApiError
@@ -45,6 +45,3 @@ async def handle(context: Context, request: Any) -> Any:
         is_fenced=reply.is_fenced,
         should_shut_down=reply.should_shut_down,
     )
-
-
-API: Final = Api(63, "BrokerHeartbeat", oldest=0, newest=2, handle=handle)

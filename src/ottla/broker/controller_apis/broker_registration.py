@@ -7,9 +7,9 @@ that it had when it last stopped cleanly (KIP-966), 4 may offer features from le
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_apis.broker_calls import ask_controller, endpoints, features
 from ottla.metadata.controller.requests import RegisterBroker
 from ottla.metadata.controller.result import ApiError
@@ -51,6 +51,3 @@ async def _is_next_life(context: Context, registration: RegisterBroker) -> bool:
 
 def _answer(context: Context, code: ErrorCode, epoch: int = -1) -> Any:
     return context.respond(throttle_time=timedelta(0), error_code=code, broker_epoch=epoch)
-
-
-API: Final = Api(62, "BrokerRegistration", oldest=0, newest=4, handle=handle)

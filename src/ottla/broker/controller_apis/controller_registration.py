@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.broker.controller_apis.broker_calls import ask_controller, endpoints, features
 from ottla.metadata.controller.requests import RegisterController
 from ottla.metadata.controller.result import NO_ERROR, ApiError
@@ -18,6 +18,3 @@ async def handle(context: Context, request: Any) -> Any:
     outcome: ApiError | None = await ask_controller(context, registration)
     error = NO_ERROR if outcome is None else outcome
     return context.respond(throttle_time=timedelta(0), error_code=error.code, error_message=error.message)
-
-
-API: Final = Api(70, "ControllerRegistration", oldest=0, newest=0, handle=handle)

@@ -5,10 +5,10 @@ This is how tools that are given `--bootstrap-controller` find the active one.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from ottla.broker.apis.describe_cluster import CONTROLLERS, describe, refusal
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 
@@ -27,6 +27,3 @@ def handle(context: Context, request: Any) -> Any:
         ]
 
     return describe(context, request, CONTROLLERS, controllers, lambda: node.raft.leader_id)
-
-
-API: Final = Api(60, "DescribeCluster", oldest=0, newest=2, handle=handle)

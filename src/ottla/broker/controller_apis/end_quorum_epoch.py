@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.broker.controller_apis.raft_api import raft_api
+from ottla.broker.controller_apis.raft_handler import raft_handler
 
-API: Final = raft_api(54, "EndQuorumEpoch", 0, 1)
+handle: Final = raft_handler(54)

@@ -33,7 +33,6 @@ async def handle(context: Context, request: Any) -> Any:
     except KafkaError as error:
         return _failed(context, error.code)
     inner = context._replace(header=header, principal=principal, forwarded_host=host)
-    assert api.handle is not None
     answer = api.handle(inner, entity)
     if asyncio.iscoroutine(answer):
         answer = await answer
@@ -84,6 +83,3 @@ def _entity(header: RequestHeader, data: bytes) -> Any:
 
 def _failed(context: Context, code: ErrorCode) -> Any:
     return context.respond(response_data=None, error_code=code)
-
-
-API: Final = Api(58, "Envelope", oldest=0, newest=0, handle=handle, takes_long=True)

@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.broker.controller_apis.raft_api import raft_api
+from ottla.broker.controller_apis.raft_handler import raft_handler
 
-API: Final = raft_api(1, "Fetch", 4, 18)
+handle: Final = raft_handler(1)

@@ -7,11 +7,11 @@ this node.
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any
 
 from ottla.broker.apis.incremental_alter_configs import alter_levels, request_for
 from ottla.broker.config_changes import alter, demand_stored_type, demand_values
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Context
 from ottla.metadata.controller.requests import AlterOp
 from ottla.metadata.image import ResourceType
 
@@ -26,6 +26,3 @@ def handle(context: Context, request: Any) -> Coroutine[Any, Any, Any]:
         return False
 
     return alter(context, request, check, lambda rows: request_for(rows, request.validate_only))
-
-
-API: Final = Api(44, "IncrementalAlterConfigs", oldest=0, newest=1, handle=handle, takes_long=True, forwards=True)

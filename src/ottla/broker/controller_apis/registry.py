@@ -2,72 +2,47 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from ottla.broker.apis import (
-    add_raft_voter,
-    alter_partition_reassignments,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    describe_configs,
-    describe_quorum,
-    elect_leaders,
-    list_partition_reassignments,
-    remove_raft_voter,
-    unregister_broker,
-    update_features,
-)
+from ottla.broker.apis import registry as brokers
 from ottla.broker.context import Api
-from ottla.broker.controller_apis import (
-    allocate_producer_ids,
-    alter_configs,
-    alter_partition,
-    api_versions,
-    assign_replicas_to_dirs,
-    begin_quorum_epoch,
-    broker_heartbeat,
-    broker_registration,
-    controller_registration,
-    describe_cluster,
-    end_quorum_epoch,
-    envelope,
-    fetch,
-    fetch_snapshot,
-    incremental_alter_configs,
-    update_raft_voter,
-    vote,
-)
+
+_Api: Final = partial(Api, folder="ottla.broker.controller_apis")
+
+_AS_A_BROKER_DOES: Final = {
+    "CreateTopics",
+    "DeleteTopics",
+    "DescribeConfigs",
+    "CreatePartitions",
+    "ElectLeaders",
+    "AlterPartitionReassignments",
+    "ListPartitionReassignments",
+    "DescribeQuorum",
+    "UpdateFeatures",
+    "UnregisterBroker",
+    "AddRaftVoter",
+    "RemoveRaftVoter",
+}
 
 ALL: Final[tuple[Api, ...]] = (
-    fetch.API,
-    api_versions.API,
-    vote.API,
-    begin_quorum_epoch.API,
-    end_quorum_epoch.API,
-    describe_quorum.API,
-    alter_partition.API,
-    fetch_snapshot.API,
-    broker_registration.API,
-    broker_heartbeat.API,
-    allocate_producer_ids.API,
-    controller_registration.API,
-    assign_replicas_to_dirs.API,
-    add_raft_voter.API,
-    remove_raft_voter.API,
-    update_raft_voter.API,
+    _Api(1, "Fetch", 4, 18),
+    _Api(18, "ApiVersions", 0, 4),
+    _Api(52, "Vote", 0, 2),
+    _Api(53, "BeginQuorumEpoch", 0, 1),
+    _Api(54, "EndQuorumEpoch", 0, 1),
+    _Api(56, "AlterPartition", 2, 3),
+    _Api(59, "FetchSnapshot", 0, 1),
+    _Api(62, "BrokerRegistration", 0, 4),
+    _Api(63, "BrokerHeartbeat", 0, 2),
+    _Api(67, "AllocateProducerIds", 0, 0),
+    _Api(70, "ControllerRegistration", 0, 0),
+    _Api(73, "AssignReplicasToDirs", 0, 0),
+    _Api(82, "UpdateRaftVoter", 0, 0),
     # what clients ask for, directly or through a broker
-    create_topics.API,
-    delete_topics.API,
-    create_partitions.API,
-    describe_configs.API,
-    alter_configs.API,
-    incremental_alter_configs.API,
-    elect_leaders.API,
-    alter_partition_reassignments.API,
-    list_partition_reassignments.API,
-    update_features.API,
-    unregister_broker.API,
-    envelope.API,
-    describe_cluster.API,
+    _Api(33, "AlterConfigs", 0, 2, takes_long=True, forwards=True),
+    _Api(44, "IncrementalAlterConfigs", 0, 1, takes_long=True, forwards=True),
+    _Api(58, "Envelope", 0, 0, takes_long=True),
+    _Api(60, "DescribeCluster", 0, 2),
+    *(api for api in brokers.ALL if api.name in _AS_A_BROKER_DOES),
 )

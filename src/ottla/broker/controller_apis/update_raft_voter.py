@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.broker.controller_apis.raft_api import raft_api
+from ottla.broker.controller_apis.raft_handler import raft_handler
 
-API: Final = raft_api(82, "UpdateRaftVoter", 0, 0)
+handle: Final = raft_handler(82)

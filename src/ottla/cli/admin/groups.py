@@ -203,7 +203,7 @@ async def no_such_group(session: Session, name: str) -> str:
 
 
 async def similar(session: Session, name: str) -> str:
-    from ottla.cli.groups import did_you_mean
+    from ottla.model.near_miss import did_you_mean
 
     return did_you_mean(name, [group.id for group in await list_groups(session)])
 

@@ -103,7 +103,7 @@ async def with_eligible(session: Session, found: Sequence[TopicInfo]) -> list[To
 
 
 async def no_such_topic(session: Session, name: str) -> str:
-    from ottla.cli.groups import did_you_mean
+    from ottla.model.near_miss import did_you_mean
 
     hint = did_you_mean(name, [topic.name for topic in await topics(session)])
     return f"there is no topic {name}{hint or '; `ottla topic list` shows those that are there'}"

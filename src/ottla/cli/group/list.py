@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from ottla.cli.cluster_options import Cluster, cluster_options
-from ottla.cli.groups import did_you_mean
 from ottla.cli.output import Column, is_terminal, note, output_option, print_rows
+from ottla.model.near_miss import did_you_mean
 
 STATES = ("Empty", "Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead")
 TYPES = ("Classic", "Consumer", "Share", "Streams")

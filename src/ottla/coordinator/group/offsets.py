@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -53,6 +54,20 @@ class Commit(NamedTuple):
 
 Row = tuple[str, int, int, int, str | None, UUID | None]
 """A Commit, or what could be one: most are made from a request by the dozen."""
+
+
+class Places(NamedTuple):
+    """Partitions of one topic that are committed for again and again, with the keys of their records."""
+
+    topic_id: UUID
+    places: Sequence[Place]
+    keys: Sequence[bytes]
+
+
+def places_of(group: str, topic: str, topic_id: UUID, partitions: Iterable[int]) -> Places:
+    start = key_start(group, topic)
+    numbers = tuple(partitions)
+    return Places(topic_id, [(topic, number) for number in numbers], [start + partition_in_key(n) for n in numbers])
 
 
 class Wanted(NamedTuple):
@@ -124,6 +139,32 @@ class Offsets:
         expire_ms = NO_TIMESTAMP if retention_ms is None else min(self._now_ms() + retention_ms, _FOR_EVER)
         return self._commit(member.group, commits, check, expire_ms, by_id=True)
 
+    def commit_again(
+        self, member: Member, of: Places, offsets: Sequence[int], epochs: Sequence[int], version: int
+    ) -> Outcome[ErrorCode]:
+        """The same for partitions that were committed for before, without metadata."""
+        check = self._check(member, version)
+        if isinstance(check, ErrorCode) and check is not _NONE:
+            return Outcome(check)
+        self._owners.heard(member.group, member.id)
+        if not isinstance(check, ErrorCode):
+            for _, partition in of.places:
+                if (code := check(of.topic_id, partition)) is not _NONE:
+                    return Outcome(code)
+        now_ms, topic_id = self._now_ms(), of.topic_id.bytes
+        values = [
+            usual_value(offset, epoch, now_ms, topic_id) for offset, epoch in zip(offsets, epochs, strict=True)
+        ]  # fmt: skip
+        return Outcome(
+            _NONE,
+            [*map(StoredRecord, of.keys, values)],
+            take_over=partial(self._take_over, member.group, of.places, values),
+        )
+
+    def _take_over(self, group: str, places: Sequence[Place], values: Sequence[bytes]) -> None:
+        self._owners.ensure(group)
+        self.table.put_all(group, places, values)
+
     def commit_in_transaction(self, member: Member, commits: Iterable[Row]) -> Outcome[ErrorCode | list[ErrorCode]]:
         """To be written in the producer's transaction: it counts when that is committed.
 
@@ -171,12 +212,11 @@ class Offsets:
                 )
             records.append(StoredRecord(start + partition_in_key(partition), value))
 
-        def take_over() -> None:
-            self._owners.ensure(group)
-            self.table.put_all(group, places, [value for _, value in records if value is not None])
-
         told = _NONE if len(records) == len(codes) else codes
-        return Outcome(told, records, take_over=take_over if by_id and records else None)
+        if not by_id or not records:
+            return Outcome(told, records)
+        values = [value for _, value in records if value is not None]
+        return Outcome(told, records, take_over=partial(self._take_over, group, places, values))
 
     def size_of(self, group: str, commits: Iterable[Row], retention_ms: int | None = None) -> int:
         """Bytes of the batch that a commit would be: to be known before it is made, and takes its time."""

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from ottla.metadata.controller.partition_changes import PartitionChanges
+from ottla.metadata.controller.partition_changes import InDoubtError, PartitionChanges
 from ottla.metadata.controller.requests import (
     BeginControlledShutdown,
     FenceBroker,
+    FenceDeadBrokers,
     RegisterBroker,
     RegisterController,
     UnfenceBroker,
@@ -20,6 +21,11 @@ from ottla.metadata.records.broker_registration_change_record import BrokerRegis
 from ottla.metadata.records.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from ottla.model.errors import ErrorCode
 
+_DUPLICATE = ApiError(
+    ErrorCode.duplicate_broker_registration,
+    "Another broker is registered with that broker id. If the broker was recently restarted this should "
+    "self-resolve once the heartbeat manager expires the broker's session.",
+)
 _FENCE = 1
 _UNFENCE = -1
 _IN_CONTROLLED_SHUTDOWN = 1
@@ -39,7 +45,13 @@ def register_broker(
     # What the earlier incarnation led is led by nobody until the new one is unfenced.
     partitions = PartitionChanges(image, settings, soft)
     ended_well = existing is not None and request.previous_broker_epoch == existing.epoch
-    changes = (partitions.without_broker if ended_well else partitions.after_crash)(request.broker_id)
+    doubted = frozenset[int]()
+    if existing is not None and not existing.fenced and existing.id == settings.node_id:
+        doubted = soft.unheard(image) - {existing.id}
+    try:
+        changes = (partitions.without_broker if ended_well else partitions.after_crash)(request.broker_id, doubted)
+    except InDoubtError:
+        return Refused(_DUPLICATE)
     return ControllerResult(epoch, (*changes, _registration(request, epoch, True, False)), is_whole=False)
 
 
@@ -62,6 +74,33 @@ def fence_broker(
     soft.end_session(broker.id)
     records = () if broker.fenced else fenced(broker, PartitionChanges(image, settings, soft))
     return ControllerResult(None, tuple(records), is_whole=False)
+
+
+def fence_dead_brokers(
+    request: FenceDeadBrokers, image: MetadataImage, settings: ControllerSettings, soft: SoftState
+) -> ControllerResult[int | None]:
+    """All in one decision, so that no leader is elected that is dead as well, and the last leader stays known."""
+    found = [
+        image.brokers[broker_id] for broker_id, epoch in request.incarnations if is_registered(image, broker_id, epoch)
+    ]
+    dead = [broker for broker in found if not broker.fenced]
+    ids = [broker.id for broker in dead]
+    doubted = [broker.id for broker in image.brokers.values() if not broker.fenced and broker.id not in request.alive]
+    try:
+        changes = PartitionChanges(image, settings, soft).without_dead(
+            ids, [each for each in doubted if each not in ids]
+        )
+    except InDoubtError as error:
+        return ControllerResult(error.broker_id)
+    for broker in found:
+        soft.end_session(broker.id)
+    records = (*changes, *(_change(broker, fenced=_FENCE) for broker in dead))
+    return ControllerResult(None, records, is_whole=False)
+
+
+def is_registered(image: MetadataImage, broker_id: int, epoch: int) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.epoch == epoch
 
 
 def begin_controlled_shutdown(
@@ -149,15 +188,11 @@ def _check_registration(
         return ApiError(ErrorCode.inconsistent_cluster_id, message)
     if (
         existing is not None
-        and request.is_remote
         and existing.incarnation_id != request.incarnation_id
+        and request.is_remote
         and soft.has_session(existing.id, existing.epoch)
     ):
-        return ApiError(
-            ErrorCode.duplicate_broker_registration,
-            "Another broker is registered with that broker id. If the broker was recently restarted this should "
-            "self-resolve once the heartbeat manager expires the broker's session.",
-        )
+        return _DUPLICATE
     return _check_directories(request, image) or _check_features(request, image)
 
 

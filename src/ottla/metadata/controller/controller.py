@@ -50,6 +50,7 @@ _DECISIONS: Final[dict[type[Request[Any]], Decision]] = {
     requests.BrokerHeartbeat: heartbeats.heartbeat,
     requests.UnfenceBroker: brokers.unfence_broker,
     requests.FenceBroker: brokers.fence_broker,
+    requests.FenceDeadBrokers: brokers.fence_dead_brokers,
     requests.BeginControlledShutdown: brokers.begin_controlled_shutdown,
     requests.AssignReplicasToDirs: directories.assign_replicas,
     requests.RegisterController: lambda request, _, __, ___: brokers.register_controller(request),

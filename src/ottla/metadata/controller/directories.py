@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ottla.metadata.controller.brokers import check_epoch
 from ottla.metadata.controller.partition_change import DIRECTORIES
-from ottla.metadata.controller.partition_changes import NOBODY, PartitionChanges
+from ottla.metadata.controller.partition_changes import PartitionChanges
 from ottla.metadata.controller.requests import AssignReplicasToDirs, ReplicaDirectory
 from ottla.metadata.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
@@ -47,7 +47,7 @@ def assign_replicas(
             image.topics[assignment.topic_id],
             assignment.partition,
             _placed(partition, broker.id, assignment.directory),
-            gone=broker.id if is_offline else NOBODY,
+            gone=(broker.id,) if is_offline else (),
             may_be_unclean=True,
         )
         if is_offline:

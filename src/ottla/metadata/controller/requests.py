@@ -152,7 +152,7 @@ class RegisterBroker(Request[int]):
     """Of the incarnation that ended well and left a word of it beside its logs. Any other is taken to lack records."""
     is_remote: bool = False
     """It came over the network: while an earlier incarnation has a session, only that one may register. From within the
-    controller's own process there can be no earlier one alive."""
+    controller's own process there can be no earlier one alive; what it led must not go to others that may be dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +165,18 @@ class UnfenceBroker(Request[None]):
 class FenceBroker(Request[None]):
     broker_id: int
     broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class FenceDeadBrokers(Request[int | None]):
+    """Their processes are gone, before their sessions are over: these registrations (id and epoch) are fenced at once.
+
+    `alive` are those of which there was a sign of life since. If a partition of the dead would be led, or is led, by
+    any other, nobody is fenced and the reply is that broker: it may have died before them, and lack what they have.
+    """
+
+    incarnations: tuple[tuple[int, int], ...]
+    alive: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)

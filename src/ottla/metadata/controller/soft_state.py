@@ -29,6 +29,7 @@ class BrokerPulse:
     epoch: int
     registered_at: int  # an offset: once the broker has applied it, it knows of its own registration
     seen_ms: float | None = None  # None: no session
+    is_heard: bool = False  # by this controller
     metadata_offset: int = -1
     shutdown_offset: int = NOT_SHUTTING_DOWN
     """Others must have applied this before the broker may go: they then know that it leads nothing any more."""
@@ -90,6 +91,7 @@ class SoftState:
 
     def saw_now(self, pulse: BrokerPulse) -> None:
         pulse.seen_ms = self._now_ms()
+        pulse.is_heard = True
 
     def has_session(self, broker_id: int, epoch: int) -> bool:
         pulse = self.brokers.get(broker_id)
@@ -99,6 +101,14 @@ class SoftState:
         """Its process is known to be gone, or said that it goes: the next one may register at once."""
         if broker_id in self.brokers:
             self.brokers[broker_id].seen_ms = None
+
+    def unheard(self, image: MetadataImage) -> frozenset[int]:
+        """Brokers that are not fenced, and of which this controller has heard nothing yet: they may be long dead."""
+        return frozenset(
+            broker.id
+            for broker in image.brokers.values()
+            if not broker.fenced and not self.pulse(broker.id, broker.epoch, image).is_heard
+        )
 
     def lowest_active_offset(self, image: MetadataImage) -> int | None:
         """Up to where all brokers that are neither fenced nor about to go have applied the metadata; None: no such."""

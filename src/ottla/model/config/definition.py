@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
@@ -233,6 +232,8 @@ def _java_double(value: float) -> str:
         return repr(value)
     if not math.isfinite(value):
         return str(value).replace("inf", "Infinity").replace("nan", "NaN")
+    from decimal import Decimal  # for the few that are so large or small
+
     mantissa, _, exponent = f"{Decimal(repr(value)):E}".partition("E")
     whole, _, fraction = mantissa.partition(".")
     return f"{whole}.{fraction.rstrip('0') or '0'}E{int(exponent)}"

@@ -10,6 +10,7 @@ EVENTS: Final = (
     ("elections", "leaders"),
     ("leaders lost", "leaders"),
     ("unclean elections", "leaders"),
+    ("last leaders that lead again", "leaders"),
     ("preferred election: none", "leaders"),
     ("ISR shrinks", "replicas"),
     ("ISR expansions", "replicas"),

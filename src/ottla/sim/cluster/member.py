@@ -71,7 +71,7 @@ class Member(RunningNode):
         if is_power_loss:
             left = self._ends_of_logs(disk)
             cut = {key: left.get(key, 0) for key, end in self._ends.items() if left.get(key, 0) < end}
-            self._oracle.lost_power(self.id, cut)
+            self._oracle.lost_power(self.id, cut, self._ends)
 
     def replace_disk(self) -> None:
         """The machine is switched off and gets a new, empty disk."""

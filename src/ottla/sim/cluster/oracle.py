@@ -6,15 +6,18 @@ below the high watermark of a leader. From then on the same offset has the same 
 Kafka's contract has one exception, as replicas acknowledge before they sync: a loss of power takes what was not synced.
 The oracle looks at the disks to see how much that was, and keeps for each replica how far its log still goes. A
 replica counts again when it is back in the in-sync set, since it has everything then. If all who may lead (the in-sync
-and the eligible replicas) have lost the same end of a log at once, that end is excused: it may be gone, or still there.
-So is what the last known leader lacks when nobody is eligible any more: for Kafka a replica that ended uncleanly may
-have lost its log, whether it has or not.
+and the eligible replicas, and the last known leader) have lost the same end of a log at once, that end is excused: it
+may be gone, or still there. So is what the last known leader has lost when it is elected, as nobody is eligible any
+more: for Kafka any replica that ended uncleanly may have lost its log, whether it has or not. One that has lost nothing
+must have everything. And so is what a leader lacks whom somebody asked for although it is out of sync.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.sim.journal import Journal, Place, short
@@ -46,6 +49,8 @@ class PartitionStory:
     leader_epoch: int = -1
     isr: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
+    last_known: tuple[int, ...] = ()
+    """Who led last, while nobody does."""
     replicas: tuple[int, ...] = ()
     leaders: dict[int, int] = field(default_factory=dict)
     """Who leads, by epoch."""
@@ -53,6 +58,8 @@ class PartitionStory:
     """Acknowledged with acks=1: kept as long as the leader stays the same."""
     ends: dict[int, int] = field(default_factory=dict)
     """By replica: where a loss of power has cut its log, until it is in sync again."""
+    had: dict[int, int] = field(default_factory=dict)
+    """By replica: where its log ended before that. What is committed lies below the least of these."""
     rotten: dict[int, int] = field(default_factory=dict)
     """By replica: the first offset that it can no longer read, as bits have flipped."""
     replaced: set[int] = field(default_factory=set)
@@ -64,7 +71,7 @@ class PartitionStory:
     excused_by: tuple[tuple[int, ...], int] = ((), 0)
     """Who had lost what when it was excused last."""
     trusted: tuple[int, ...] = ()
-    """Who may lead without loss: those in sync and the eligible, or who they were when there was one last."""
+    """Who may lead without loss: those in sync and the eligible, and who led last; who they were if there is nobody."""
     watermarks: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """The last that was seen, by epoch, leader and his life."""
     seen: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
@@ -154,12 +161,15 @@ class Oracle(Journal):
                 story.appended[number] = value, leader_epoch
         self.moment()
 
-    def lost_power(self, node: int, ends: dict[PartitionId, int]) -> None:
-        """Where the logs of a node end now; those that have lost nothing are not named."""
+    def lost_power(
+        self, node: int, ends: Mapping[PartitionId, int], had: Mapping[PartitionId, int] = MappingProxyType({})
+    ) -> None:
+        """Where the logs of a node end now, and where they did; those that have lost nothing are not named."""
         for partition, end in ends.items():
             story = self.partitions.get(partition)
             if story is not None:
                 story.ends[node] = min(end, story.ends.get(node, end))
+                story.had[node] = min(had.get(partition, sys.maxsize), story.had.get(node, sys.maxsize))
                 self.counts["logs cut by a loss of power"] += 1
                 self._note("lost", f"{story.name} ends at {end} of {story.end} committed at node {node}")
                 self._excuse(story)
@@ -201,7 +211,8 @@ class Oracle(Journal):
         end = max(story.ends[replica] for replica in story.trusted)
         if story.excused_by != (story.trusted, end):
             story.excused_by = story.trusted, end
-            self._excuse_from(story, end)
+            if end < min(story.had[replica] for replica in story.trusted):
+                self._excuse_from(story, end)
 
     def _excuse_from(self, story: PartitionStory, end: int) -> None:
         story.excuses.append((self.now(), end))
@@ -245,11 +256,13 @@ class Oracle(Journal):
         if now.leader not in (story.leader, NOBODY, *story.isr, *story.elr) and story.leader_epoch >= 0:
             self._elected_uncleanly(story, now.leader)
         for replica in now.isr:
-            if replica not in story.isr:
+            if replica not in story.isr and (replica not in story.elr or replica != now.leader):
                 story.ends.pop(replica, None)
+                story.had.pop(replica, None)
                 story.replaced.discard(replica)
                 if replica in story.rotten:
                     story.ends[replica] = story.rotten[replica]
+                    story.had[replica] = sys.maxsize
         before = (story.leader, story.leader_epoch, story.isr, story.elr)
         if before != (now.leader, now.leader_epoch, now.isr, now.elr):
             self._note(
@@ -259,11 +272,17 @@ class Oracle(Journal):
             )
         story.leader, story.leader_epoch = now.leader, now.leader_epoch
         story.isr, story.elr, story.replicas = now.isr, now.elr, now.replicas
-        story.trusted = tuple(dict.fromkeys((*now.isr, *now.elr))) or story.trusted
+        story.last_known = now.last_known_elr
+        story.trusted = tuple(dict.fromkeys((*now.isr, *now.elr, *now.last_known_elr))) or story.trusted
         self._excuse(story)
 
     def _elected_uncleanly(self, story: PartitionStory, leader: int) -> None:
-        """Nobody is eligible: the last known leader leads, or whoever is there. What it has not is gone."""
+        """Nobody is eligible: the last known leader leads, without what it has lost, or whoever is there."""
+        if leader in story.last_known:
+            self.counts["last leaders that lead again"] += 1
+            if story.ends.get(leader, sys.maxsize) < min(story.had.values(), default=story.end):
+                self._excuse_from(story, story.ends[leader])
+            return
         self.counts["unclean elections"] += 1
         log = self.log_of(leader, story.id)
         end = 0 if log is None else log.end

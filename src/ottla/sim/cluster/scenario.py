@@ -7,7 +7,7 @@ assert not outcome.violations, outcome.report()
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ottla.sim.cluster import workloads
@@ -40,7 +40,13 @@ COUNTED = {
 """What the nodes log, and what it is counted as."""
 
 
-def run(seed: int, variation: Variation = AS_DRAWN, *, plan: Plan | None = None) -> Outcome:
+Script = Callable[[Sequence[Member], Oracle], Awaitable[None]]
+"""What goes wrong, and in which order, instead of what a seed draws."""
+
+
+def run(
+    seed: int, variation: Variation = AS_DRAWN, *, plan: Plan | None = None, script: Script | None = None
+) -> Outcome:
     with World(seed, weather=Weather(patience_s=8.0, pieces=0.05), cold_reads=0.02) as world:
 
         def end_soon() -> None:
@@ -50,7 +56,7 @@ def run(seed: int, variation: Variation = AS_DRAWN, *, plan: Plan | None = None)
             world.trace.note("", event, details)
 
         oracle = Oracle(world.loop.time, end_soon, note)
-        scenario = _Scenario(seed, world, oracle, plan or Plan.drawn(world.random("plan")), variation)
+        scenario = _Scenario(seed, world, oracle, plan or Plan.drawn(world.random("plan")), variation, script)
         with watched_log(oracle, COUNTED, world.trace.note):
             try:
                 world.run(scenario.story(), limit_s=600)
@@ -65,10 +71,13 @@ def run(seed: int, variation: Variation = AS_DRAWN, *, plan: Plan | None = None)
 
 
 class _Scenario:
-    def __init__(self, seed: int, world: World, oracle: Oracle, plan: Plan, variation: Variation) -> None:
+    def __init__(
+        self, seed: int, world: World, oracle: Oracle, plan: Plan, variation: Variation, script: Script | None
+    ) -> None:
         self._world = world
         self._oracle = oracle
         self._variation = variation
+        self._script = script
         self.members = [Member(world, oracle, plan.node_settings(node)) for node in plan.shape.nodes]
         by_id = {member.id: member for member in self.members}
         oracle.log_of = lambda node, key: by_id[node].stored_logs().get(key)
@@ -86,7 +95,10 @@ class _Scenario:
             workload.start()
         names = [client.name for client in self._cast.clients]
         chaos = Chaos(self._world, self.members, names, self._oracle, self._variation)
-        await chaos.rage()
+        if self._script is None:
+            await chaos.rage()
+        else:
+            await self._script(self.members, self._oracle)
         await chaos.heal()
         operating = loop.create_task(self._operate(), name="operator")
         await self._within(ENOUGH_WITHIN_S, self._has_enough(), "not enough was acknowledged")

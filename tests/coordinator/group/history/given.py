@@ -83,6 +83,11 @@ class World:
         self.coordinator.advance(until - self.now)
         self.think()
 
+    def stand_still(self, seconds: float) -> None:
+        """The coordinator's node: nothing is heard and no alarm rings, and then first what is overdue."""
+        self.coordinator.now_ms += int(seconds * 1000)
+        self.historian.stood_still(int(seconds * 1000))
+
     def think(self) -> None:
         events = self.coordinator.events
         for event in events[self._seen :]:
@@ -165,10 +170,10 @@ class Client:
         self._tick()
         self._commit_tick()
 
-    def close(self) -> None:
+    def close(self, hang_up_ms: float = 200) -> None:
         if self.instance is None:
             self._leave("the consumer is being closed")
-        self.world.after(self.world.between(1, 200), self._hang_up)
+        self.world.after(self.world.between(1, hang_up_ms), self._hang_up)
         self._die()
 
     def kill(self) -> None:

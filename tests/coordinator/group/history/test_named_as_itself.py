@@ -22,6 +22,13 @@ def closed(world: World) -> tuple[set[Kind], list[Client]]:
     return {Kind.CLOSED}, [clients[1]]
 
 
+def closed_on_a_busy_machine(world: World) -> tuple[set[Kind], list[Client]]:
+    clients = world.group(3)
+    clients[1].close(hang_up_ms=12_000)
+    world.run(world.between(15, 60))
+    return {Kind.CLOSED}, [clients[1]]
+
+
 def killed(world: World) -> tuple[set[Kind], list[Client]]:
     clients = world.group(3)
     clients[1].kill()
@@ -201,6 +208,25 @@ def one_slow_to_rejoin(world: World) -> tuple[set[Kind], list[Client]]:
     return {Kind.SLOW_REJOIN, Kind.SCALED_UP}, [clients[1], new]
 
 
+def the_broker_stood_still(world: World) -> tuple[set[Kind], list[Client]]:
+    """For longer than sessions last: all are put out, and come back as soon as they are heard."""
+    clients = world.group(3)
+    world.stand_still(SESSION_MS / 1000 + world.between(1, 60))
+    world.run(world.between(5, 60))
+    return {Kind.BROKER_STOOD_STILL}, clients
+
+
+def one_paused_while_the_broker_stood_still_for_a_moment(world: World) -> tuple[set[Kind], list[Client]]:
+    clients = world.group(3)
+    clients[1].pause()
+    world.run(world.between(0, 3))
+    world.stand_still(world.between(0.3, 3))
+    world.run(SESSION_MS / 1000 + world.between(4, 60))
+    clients[1].resume()
+    world.run(world.between(5, 30))
+    return {Kind.PAUSED}, [clients[1]]
+
+
 def more_members_than_partitions(world: World) -> tuple[set[Kind], list[Client]]:
     world.topics["orders"] = 2
     clients = world.group(4)
@@ -208,10 +234,12 @@ def more_members_than_partitions(world: World) -> tuple[set[Kind], list[Client]]
 
 
 STORIES: Final[list[Story]] = [
-    closed, killed, killed_and_started_again, in_a_crash_loop, paused, paused_longer_than_the_session_again_and_again,
-    too_long_without_poll, too_long_without_poll_and_says_so, too_long_without_poll_in_a_rebalance, unsubscribed,
-    static_restart, static_too_late, same_instance_id_twice, rolling_deployment, rolling_deployment_of_pods, scaled_up,
-    scaled_down, other_topics, more_partitions, one_slow_to_rejoin, more_members_than_partitions,
+    closed, closed_on_a_busy_machine, killed, killed_and_started_again, in_a_crash_loop, paused,
+    paused_longer_than_the_session_again_and_again, too_long_without_poll, too_long_without_poll_and_says_so,
+    too_long_without_poll_in_a_rebalance, unsubscribed, static_restart, static_too_late, same_instance_id_twice,
+    rolling_deployment, rolling_deployment_of_pods, scaled_up, scaled_down, other_topics, more_partitions,
+    one_slow_to_rejoin, the_broker_stood_still, one_paused_while_the_broker_stood_still_for_a_moment,
+    more_members_than_partitions,
 ]  # fmt: skip
 
 MAY_COME_ALONG: Final[dict[Story, set[Kind]]] = {

@@ -18,6 +18,7 @@ from ottla.coordinator.group.history.incidents import CommitsStalled, Incidents
 from ottla.coordinator.group.history.moves import NOTHING, count_of
 from ottla.coordinator.group.history.rebalances import Rebalances, Topics
 from ottla.coordinator.group.history.roster import Member, Roster, look
+from ottla.coordinator.group.history.standstills import Standstills
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,20 @@ class RemovedByAnother(Event):
 
 class Chronicle:
     def __init__(
-        self, group_id: str, contacts: Contacts, topics: Topics, on_end: Callable[[str, Rebalance], None]
+        self,
+        group_id: str,
+        contacts: Contacts,
+        topics: Topics,
+        standstills: Standstills,
+        on_end: Callable[[str, Rebalance], None],
     ) -> None:
         self.group_id = group_id
         self.book = Book()
         self._contacts = contacts
+        self._standstills = standstills
         self._roster = Roster(group_id, contacts)
         self._rebalances = Rebalances(
-            self.book, self._roster, topics, lambda rebalance: on_end(group_id, rebalance)
+            self.book, self._roster, topics, standstills, lambda rebalance: on_end(group_id, rebalance)
         )  # fmt: skip
         self._incidents = Incidents(self.book)
         self._taken_over: int | None = None
@@ -141,6 +148,7 @@ class Chronicle:
             evidence.joined = member.joined
             evidence.session_ms, evidence.poll_ms = member.session_ms, member.poll_ms
             evidence.heard, evidence.committed = contact.heard_ms, contact.committed_ms
+            evidence.stood_still_ms = self._standstills.longest(_silent_since(what, at, evidence), at)
         self._roster.keep_label(who, member_id)
         change = Change(at, what, who, reason, evidence=evidence)
         look(change, contact)
@@ -212,6 +220,16 @@ class Chronicle:
 
     def _loaded(self, event: told.GroupLoaded) -> None:
         self._taken_over = event.at_ms
+
+
+def _silent_since(what: What, at: int, seen: Evidence) -> int:
+    """From when on something was expected of a member, and did not come; of its client: an answer."""
+    match what:
+        case What.EXPIRED:
+            return (seen.heard if seen.heard is not None else at) - seen.session_ms
+        case What.LEFT:
+            return seen.committed if seen.committed is not None else at - seen.poll_ms
+    return at - seen.poll_ms
 
 
 _HANDLERS: Final[dict[type[Event], Callable[[Chronicle, Any], None]]] = {

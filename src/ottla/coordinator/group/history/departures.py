@@ -6,12 +6,13 @@ what its connection did, when it was last heard and last committed, and who came
 | goodbye | connection | then | verdict |
 |---|---|---|---|
 | with a reason | | | what it says |
-| yes | closed at once | | it was closed |
+| yes | closed at once, or soon and it did not come back | | it was closed |
 | yes | stays | no commits for long, it has been in for that long; may come back by it | poll interval, probably |
 | yes | stays | it had just committed, or just joined | unsubscribed, probably |
 | no, session ran out | had been closed | | it died |
 | no, session ran out | stays | comes back by it, or speaks under its old id | it was paused |
 | no, session ran out | stays | | paused or cut off, probably |
+| no, session ran out | | the broker itself had stood still; it speaks as soon as that goes on | nobody's fault |
 | no, it did not join again in time | stays, with heartbeats | | poll interval, probably |
 | no, it did not give up partitions | stays, with heartbeats | it had just committed | never heard of it, probably |
 """
@@ -29,7 +30,15 @@ from ottla.coordinator.group.history.words import clock, seconds
 
 CLOSED_SOON_MS: Final = 2000
 """A client that closes ends its connection as soon as it has left."""
+CLOSED_LATER_MS: Final = 15_000
+"""On a busy machine that may take a while. One that only unsubscribes keeps it for minutes."""
 SUCCESSOR_WITHIN_MS: Final = 10 * 60_000
+HEARD_AGAIN_MS: Final = 2000
+"""How soon after a node has stood still all that waited in its connections is read, and answered by clients."""
+STILL_FOR_LONG: Final = 0.5
+"""The share of a session from which on a standstill of the broker may be why it ran out."""
+LATE_ANSWER_MS: Final = 500
+"""By this much an answer comes too late for clients that wait for it only from one heartbeat to the next."""
 SURGE_MS: Final = 30_000
 """How long before an old one is closed its successor may have come, where that one is started first."""
 _REASONS: Final = (("poll timeout", "poll_interval"), ("being closed", "closed"), ("unsubscribed", "unsubscribed"))
@@ -47,6 +56,7 @@ class Verdict(Enum):
     STATIC_TOO_LATE = "static too late"
     UNHEARD = "unheard"
     HELD_ON = "held on"
+    BROKER_STOOD_STILL = "broker stood still"
 
 
 @dataclass(slots=True)
@@ -75,6 +85,8 @@ def departures(entries: Sequence[Entry]) -> list[Departure]:
     for departure in found:
         if departure.returned is None and departure.verdict in _MAY_BE_SUCCEEDED:
             departure.successor = _successor(departure, joins, taken)
+        if departure.change.what is What.EXPIRED and departure.evidence.stood_still_ms:
+            _judge_broker(departure)
     return found
 
 
@@ -126,11 +138,28 @@ def _return(change: Change, joins: Sequence[Change]) -> Change | None:
     peer = change.evidence.peer if change.evidence is not None else None
     who = change.who
     for join in joins:
-        if join.at < change.at or join.who is None:
+        if join.who is None:
             continue
-        if (peer is not None and join.peer == peer) or (who is not None and join.who.id == who.id):
+        is_same_line = peer is not None and join.peer == peer
+        if join.at < change.at and not (is_same_line and _gave_up_its_id(change, join)):
+            continue
+        if is_same_line or (who is not None and join.who.id == who.id):
             return join
     return None
+
+
+def _gave_up_its_id(change: Change, join: Change) -> bool:
+    """A client that got no answers for the time of its session joins as somebody new; whom it was before runs out."""
+    seen = change.evidence
+    return (
+        change.what is What.EXPIRED
+        and change.who is not None
+        and join.who is not None
+        and join.who.id != change.who.id
+        and seen is not None
+        and seen.heard is not None
+        and join.at >= seen.heard
+    )
 
 
 def _successor(departure: Departure, joins: Sequence[Change], taken: set[int]) -> Change | None:
@@ -167,6 +196,11 @@ def _judge_left(departure: Departure) -> None:
         departure.verdict = Verdict.CLOSED
         departure.clues.append("it said goodbye and closed its connection, as clients do that are closed")
         return
+    if seen.closed is not None and seen.closed - change.at <= CLOSED_LATER_MS and _just_ended(departure):
+        departure.verdict = Verdict.CLOSED
+        departure.is_certain = False
+        departure.clues.append(f"it said goodbye, and its connection ended {seconds(seen.closed - change.at)} later")
+        return
     departure.is_certain = False
     stays = f"stayed open for {seconds(seen.closed - change.at)}" if seen.closed is not None else "stays open"
     departure.clues.append(f"it left by itself, but its connection {stays}: its process goes on")
@@ -178,12 +212,16 @@ def _judge_left(departure: Departure) -> None:
     _tell_return(departure)
 
 
+def _just_ended(departure: Departure) -> bool:
+    return departure.returned is None and not _had_stalled(departure.change, departure.evidence)
+
+
 def _had_stalled(change: Change, seen: Evidence) -> bool:
     """Whether it may have been too long without poll(): it was in for that long, and committed nothing meanwhile."""
     if seen.poll_ms <= 0:
         return False
     was_in_for = change.at - seen.joined if seen.joined is not None else seen.poll_ms
-    silent_for = change.at - seen.committed if seen.committed is not None else was_in_for
+    silent_for = (change.at - seen.committed if seen.committed is not None else was_in_for) - seen.stood_still_ms
     return was_in_for >= 0.9 * seen.poll_ms and silent_for >= 0.5 * seen.poll_ms
 
 
@@ -225,6 +263,13 @@ def _judge_expired(departure: Departure) -> None:
         else:
             departure.clues.append(f"it was not heard of any more ({session})")
         return
+    if departure.returned is not None and departure.returned.at <= change.at and seen.heard is not None:
+        departure.verdict = Verdict.UNHEARD
+        departure.clues.append(
+            f"its process had joined anew by the same connection at {clock(departure.returned.at)}, as clients do that "
+            f"got no answer for as long as their session lasts ({session})"
+        )
+        return
     departure.verdict = Verdict.PAUSED
     back = _first(seen.returned, departure.returned.at if departure.returned is not None else None)
     last = seen.heard if seen.heard is not None else change.at - seen.session_ms
@@ -238,6 +283,29 @@ def _judge_expired(departure: Departure) -> None:
     departure.is_certain = False
     if seen.closed is not None:
         departure.clues.append(f"its connection ended later, at {clock(seen.closed)}")
+
+
+def _judge_broker(departure: Departure) -> None:
+    """It was not heard, and the broker did not listen. One that speaks as soon as it does had not been silent; a client
+    that waits in vain for answers may close its connection meanwhile and come back by another."""
+    change, seen = departure.change, departure.evidence
+    departure.clues.append(_standstill(seen))
+    joined = [join.at for join in (departure.returned, departure.successor) if join is not None]
+    back = _first(seen.returned, *joined)
+    last = seen.heard if seen.heard is not None else change.at - seen.session_ms
+    is_long = seen.stood_still_ms >= STILL_FOR_LONG * seen.session_ms
+    if not is_long or back is None or back - change.at > HEARD_AGAIN_MS:
+        return
+    if back - last - seen.stood_still_ms >= seen.session_ms:
+        return
+    departure.verdict = Verdict.BROKER_STOOD_STILL
+    departure.is_certain = True
+    departure.pause_ms = None
+    departure.clues.append(f"it was heard again at {clock(back)}, as soon as the broker went on")
+
+
+def _standstill(seen: Evidence) -> str:
+    return f"this broker itself stood still for {seconds(seen.stood_still_ms)} meanwhile, and heard nobody"
 
 
 def _first(*times: int | None) -> int | None:
@@ -261,8 +329,11 @@ def _judge_missed(departure: Departure) -> None:
         departure.clues.append(f"its connection had ended at {clock(seen.closed)} without a goodbye")
         return
     departure.is_certain = False
+    if seen.stood_still_ms:
+        departure.clues.append(_standstill(seen))
     if change.what is What.REVOCATION_MISSED and seen.committed is not None and not _had_stalled(change, seen):
-        departure.verdict = Verdict.HELD_ON
+        is_late = seen.stood_still_ms >= LATE_ANSWER_MS
+        departure.verdict = Verdict.BROKER_STOOD_STILL if is_late else Verdict.HELD_ON
         departure.clues.append(f"it was alive and committed until {clock(seen.committed)}: it did call poll()")
         _tell_return(departure)
         return

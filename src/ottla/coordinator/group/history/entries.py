@@ -116,6 +116,8 @@ class Evidence:
     """When it was heard again under the id that was no longer a member's."""
     taken_over: int | None = None
     """When this coordinator took over, if it did while this was a member: before that it knows of no connection."""
+    stood_still_ms: int = 0
+    """For how long at once the coordinator's own node stood still while something was expected of the member."""
 
 
 @dataclass(slots=True)
@@ -199,6 +201,8 @@ class Rebalance:
     idle_count: int = 0
     topics: dict[str, int] = field(default_factory=dict)
     """Those that members subscribe to, with their number of partitions."""
+    stood_still_ms: int = 0
+    """How long the coordinator's own node stood still meanwhile: nobody was slow for that long."""
 
 
 @dataclass(slots=True)

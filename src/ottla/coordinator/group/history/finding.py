@@ -24,6 +24,7 @@ class Kind(Enum):
     REFUSED = "refused"
     UNHEARD = "unheard"
     HELD_ON = "held-on-to-partitions"
+    BROKER_STOOD_STILL = "broker-stood-still"
     REMOVED = "removed"
     UNSUBSCRIBED = "unsubscribed"
     LEFT = "left"
@@ -46,7 +47,7 @@ TROUBLE: Final = frozenset(
     {
         Kind.POLL_INTERVAL, Kind.SESSION_TOO_SHORT, Kind.PAUSED, Kind.DIED, Kind.CRASH_LOOP, Kind.STATIC_TOO_LATE,
         Kind.DUPLICATE_INSTANCE, Kind.COMMITS_STALLED, Kind.SLOW_REJOIN, Kind.SLOW_LEADER, Kind.REFUSED, Kind.UNHEARD,
-        Kind.HELD_ON, Kind.OVER_CAPACITY, Kind.NOT_STORED,
+        Kind.HELD_ON, Kind.BROKER_STOOD_STILL, Kind.OVER_CAPACITY, Kind.NOT_STORED,
     }
 )  # fmt: skip
 """What somebody should look into; the rest is what groups do."""

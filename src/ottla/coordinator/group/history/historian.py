@@ -26,6 +26,7 @@ from ottla.coordinator.group.history.coding import Unreadable, all_keys, decode,
 from ottla.coordinator.group.history.contacts import Connection, Contact, Contacts
 from ottla.coordinator.group.history.entries import End, Rebalance, Roll
 from ottla.coordinator.group.history.rebalances import Topics
+from ottla.coordinator.group.history.standstills import Standstills
 from ottla.coordinator.machine import StoredRecord
 
 _NOTED: Final = 100_000  # events that nobody has thought about yet: the oldest are forgotten if there are more
@@ -54,6 +55,7 @@ class Historian:
         self._on_end = on_end
         self._noted: deque[_Noted] = deque(maxlen=_NOTED)
         self._contacts = Contacts(now_ms, self._contact_changed)
+        self._standstills = Standstills(now_ms)
         self._chronicles: dict[str, Chronicle] = {}
         self._rolls: dict[str, bytes] = {}  # from the log, of groups that nothing has been heard of since
         self._to_write: dict[str, None] = {}
@@ -91,6 +93,10 @@ class Historian:
 
     def lost(self, connection: Connection, end: End) -> None:
         self._contacts.lost(connection, end)
+
+    def stood_still(self, lasted_ms: int) -> None:
+        """This node itself, until now: nobody is to blame for having been silent meanwhile."""
+        self._standstills.note(lasted_ms)
 
     def _contact_changed(self, contact: Contact) -> None:
         chronicle = self._chronicles.get(contact.group_id)
@@ -134,7 +140,7 @@ class Historian:
     def _of(self, group_id: str) -> Chronicle:
         chronicle = self._chronicles.get(group_id)
         if chronicle is None:
-            chronicle = Chronicle(group_id, self._contacts, self._topics, self._on_end)
+            chronicle = Chronicle(group_id, self._contacts, self._topics, self._standstills, self._on_end)
             self._chronicles[group_id] = chronicle
             roll = self._rolls.pop(group_id, None)
             if roll is not None:

@@ -149,6 +149,16 @@ def _often(found: Sequence[object]) -> str:
 
 
 _PLAIN_VERDICTS: Final[Sequence[tuple[Kind, Verdict, Callable[[str], str], Sequence[str]]]] = (
+    (
+        Kind.BROKER_STOOD_STILL,
+        Verdict.BROKER_STOOD_STILL,
+        lambda who: f"the broker itself stood still and could not hear {who}: nobody in the group is to blame",
+        (
+            "look at what stopped the broker: too little CPU, a throttled container, swapping, a suspended virtual "
+            "machine (ottla_loop_lag_seconds shows when)",
+            "a session.timeout.ms above such standstills keeps the group as it is",
+        ),
+    ),
     (Kind.REMOVED, Verdict.REMOVED, lambda who: f"{who} was removed by an administrator", ()),
     (
         Kind.UNSUBSCRIBED,

@@ -12,7 +12,7 @@ from ottla.coordinator.group.history.words import clock, listed, seconds
 
 TOGETHER_MS: Final = 15 * 60_000
 """What happens within this time may be one undertaking: a deployment."""
-FOUNDING_MS: Final = 5000
+FOUNDING_MS: Final = 10_000
 """How soon one after the other the first members of a group come."""
 
 

@@ -117,11 +117,15 @@ def slowness(case: Case) -> list[Finding]:
         (each, entry)
         for entry in case.recent()
         for each in entry.slow
-        if each.after_ms >= SLOW_REJOIN_MS and entry.outcome is Outcome.COMPLETED
+        if each.after_ms - entry.stood_still_ms >= SLOW_REJOIN_MS and entry.outcome is Outcome.COMPLETED
     ]
     for protocol, until, advice in _WAITED_FOR:
         found += _kept_waiting(case, [pair for pair in slow if pair[1].protocol == protocol], until, advice)
-    leaders = [entry for entry in case.recent() if (entry.assign_ms or 0) >= SLOW_LEADER_MS and entry.leader]
+    leaders = [
+        entry
+        for entry in case.recent()
+        if (entry.assign_ms or 0) - entry.stood_still_ms >= SLOW_LEADER_MS and entry.leader
+    ]
     if leaders:
         worst_of = max(leaders, key=lambda entry: entry.assign_ms or 0)
         names = list(dict.fromkeys(case.names.short(entry.leader or "") for entry in leaders))

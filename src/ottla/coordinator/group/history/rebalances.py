@@ -29,6 +29,7 @@ from ottla.coordinator.group.history.entries import (
 )
 from ottla.coordinator.group.history.moves import Owned, count_of, moved, owned_by, owned_in
 from ottla.coordinator.group.history.roster import Roster
+from ottla.coordinator.group.history.standstills import Standstills
 
 _SLOW: Final = 5
 _SLOW_MS: Final = 500
@@ -43,12 +44,20 @@ class Topics:
 
 
 class Rebalances:
-    def __init__(self, book: Book, roster: Roster, topics: Topics, on_end: Callable[[Rebalance], None]) -> None:
+    def __init__(
+        self,
+        book: Book,
+        roster: Roster,
+        topics: Topics,
+        standstills: Standstills,
+        on_end: Callable[[Rebalance], None],
+    ) -> None:
         self.owned: dict[str, Owned] = {}
         """By member, as of the last that was completed."""
         self._book = book
         self._roster = roster
         self._topics = topics
+        self._standstills = standstills
         self._on_end = on_end
         self._goal: Mapping[str, Owned] | None = None
         self._open: Rebalance | None = None
@@ -245,6 +254,7 @@ class Rebalances:
         if rebalance is None:
             return
         rebalance.ended, rebalance.outcome = at, outcome
+        rebalance.stood_still_ms = self._standstills.between(rebalance.at, at)
         for change in rebalance.changes:
             if change.peer is None and change.who is not None and change.what in (What.JOINED, What.STATIC_REPLACED):
                 change.peer = self._roster.peer_of(change.who.id)

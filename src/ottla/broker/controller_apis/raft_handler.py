@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.context import Context, Handler, Waiting
 from ottla.model.errors import ErrorCode
 from ottla.raft import rpc
 from ottla.raft.messages import ChangeVotersResponse, Request, Response
 from ottla.raft.rpc_versions import downgraded, upgraded
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
+from ottla.wire.build import fitting
 
 _MESSAGES: Final = {
     ErrorCode.not_leader_or_follower: "For requests intended only for the leader, this error indicates that the broker "
@@ -23,18 +24,12 @@ _MESSAGES: Final = {
 }
 
 
-def raft_api(
-    key: int,
-    name: str,
-    oldest: int,
-    newest: int,
-    operation: Operation = Operation.CLUSTER_ACTION,
-    *,
-    forwards: bool = False,
-) -> Api:
+def raft_handler(key: int, operation: Operation = Operation.CLUSTER_ACTION) -> Handler:
     def handle(context: Context, entity: Any) -> Any:
         if not context.allowed(operation, Resource.CLUSTER, CLUSTER_NAME):
             return _answer(context, key, rpc.refusal(key, ErrorCode.cluster_authorization_failed))
+        if context.refusal is not None:
+            return _answer(context, key, ChangeVotersResponse(*context.refusal))  # the others are not passed on
         try:
             request: Request = rpc.request_of(upgraded(entity))
         except rpc.WrongPartition:
@@ -45,10 +40,11 @@ def raft_api(
 
         return Waiting(context.node.raft.handle(request), answer)
 
-    return Api(key, name, oldest=oldest, newest=newest, handle=handle, forwards=forwards)
+    return handle
 
 
 def _answer(context: Context, key: int, response: Response) -> Any:
-    if isinstance(response, ChangeVotersResponse) and response.message is None:
-        response = ChangeVotersResponse(response.error, _MESSAGES.get(response.error))
+    if isinstance(response, ChangeVotersResponse):
+        message = response.message or _MESSAGES.get(response.error)
+        response = ChangeVotersResponse(response.error, None if message is None else fitting(message))
     return downgraded(rpc.response_entity(response, context.listener, key), context.version)

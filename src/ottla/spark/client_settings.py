@@ -1,0 +1,149 @@
+"""What `kafka.*` options say: the names and defaults of Kafka's own clients.
+
+A job that comes from the official connector may bring any setting of the Java clients. Those that mean something here
+are obeyed, those that only tune the Java client are known and left alone, and those that would change what a job does
+are refused with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from ottla.model.errors import OttlaError
+from ottla.model.near_miss import did_you_mean
+
+PREFIX: Final = "kafka."
+DEFAULT_PORT: Final = 9092
+
+_NUMBERS: Final = {
+    "request.timeout.ms": 30_000,
+    "default.api.timeout.ms": 60_000,
+    "retry.backoff.ms": 100,
+    "retry.backoff.max.ms": 1000,
+    "socket.connection.setup.timeout.ms": 10_000,
+    "fetch.min.bytes": 1,
+    "fetch.max.wait.ms": 500,
+    "max.partition.fetch.bytes": 4 << 20,  # Kafka: 1 MiB. An Arrow batch is made of each answer, and few are better
+}
+_BOOLEANS: Final = {"check.crcs": True}
+_TEXTS: Final = {"client.id": "ottla-spark", "client.rack": "", "isolation.level": "read_uncommitted"}
+_WITHOUT_EFFECT: Final = frozenset(
+    {
+        "allow.auto.create.topics", "auto.commit.interval.ms", "client.dns.lookup", "connections.max.idle.ms",
+        "enable.metrics.push", "exclude.internal.topics", "fetch.max.bytes", "group.instance.id", "group.protocol",
+        "group.remote.assignor", "heartbeat.interval.ms", "max.poll.interval.ms", "max.poll.records",
+        "metadata.max.age.ms", "metadata.recovery.strategy", "metadata.recovery.rebootstrap.trigger.ms",
+        "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
+        "partition.assignment.strategy", "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
+        "send.buffer.bytes", "session.timeout.ms", "socket.connection.setup.timeout.max.ms",
+    }
+)  # fmt: skip
+_REFUSED: Final = {
+    "auto.offset.reset": "where to begin is said by the option startingOffsets",
+    "key.deserializer": "keys are binary; decode them with functions of DataFrames, or the option decode",
+    "value.deserializer": "values are binary; decode them with functions of DataFrames, or the option decode",
+    "enable.auto.commit": "Spark's checkpoint has the offsets; kafka.group.id shows them in a consumer group",
+    "interceptor.classes": "there is no Java consumer that could call them",
+}
+_SECURE: Final = ("sasl.", "ssl.", "security.")
+_ISOLATION: Final = ("read_committed", "read_uncommitted")
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class ClientSettings(NamedTuple):
+    bootstrap: tuple[Address, ...]
+    client_id: str
+    group_id: str | None
+    rack: str
+    read_committed: bool
+    check_crcs: bool
+    request_timeout_s: float
+    api_timeout_s: float
+    connect_timeout_s: float
+    backoff_ms: int
+    backoff_max_ms: int
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_bytes: int
+
+
+def client_settings(options: Mapping[str, str]) -> ClientSettings:
+    """Of all options those that begin with `kafka.`; OttlaError for one that cannot be obeyed."""
+    given = {name[len(PREFIX) :]: value.strip() for name, value in options.items() if name.startswith(PREFIX)}
+    for name, value in given.items():
+        _check_name(name, value)
+    numbers = {name: _number(name, given.get(name), default) for name, default in _NUMBERS.items()}
+    texts = {name: given.get(name, default) for name, default in _TEXTS.items()}
+    if texts["isolation.level"] not in _ISOLATION:
+        raise OttlaError(f"kafka.isolation.level is {' or '.join(_ISOLATION)}, not {texts['isolation.level']!r}")
+    return ClientSettings(
+        bootstrap=_addresses(given.get("bootstrap.servers")),
+        client_id=texts["client.id"],
+        group_id=given.get("group.id"),
+        rack=texts["client.rack"],
+        read_committed=texts["isolation.level"] == "read_committed",
+        check_crcs=boolean("kafka.check.crcs", given.get("check.crcs"), _BOOLEANS["check.crcs"]),
+        request_timeout_s=numbers["request.timeout.ms"] / 1000,
+        api_timeout_s=numbers["default.api.timeout.ms"] / 1000,
+        connect_timeout_s=numbers["socket.connection.setup.timeout.ms"] / 1000,
+        backoff_ms=numbers["retry.backoff.ms"],
+        backoff_max_ms=numbers["retry.backoff.max.ms"],
+        fetch_min_bytes=numbers["fetch.min.bytes"],
+        fetch_max_wait_ms=numbers["fetch.max.wait.ms"],
+        fetch_bytes=max(numbers["max.partition.fetch.bytes"], 1),
+    )
+
+
+def boolean(name: str, text: str | None, default: bool) -> bool:
+    if text is None:
+        return default
+    if text.strip().lower() not in ("true", "false"):
+        raise OttlaError(f"{name} is true or false, not {text!r}")
+    return text.strip().lower() == "true"
+
+
+def _check_name(name: str, value: str) -> None:
+    if name == "security.protocol" and value.upper() == "PLAINTEXT":
+        return
+    if name.startswith(_SECURE):
+        raise OttlaError(
+            f"kafka.{name}: secured clusters cannot be used by format ottla yet, only listeners with PLAINTEXT. "
+            'The official connector, format("kafka"), can'
+        )
+    if name in _REFUSED:
+        raise OttlaError(f"kafka.{name} cannot be set: {_REFUSED[name]}")
+    known = {*_NUMBERS, *_BOOLEANS, *_TEXTS, *_WITHOUT_EFFECT, "bootstrap.servers", "group.id"}
+    if name not in known:
+        raise OttlaError(f"kafka.{name} is no setting of Kafka's consumers{did_you_mean(name, known)}")
+
+
+def _number(name: str, text: str | None, default: int) -> int:
+    if text is None:
+        return default
+    if not text.isdecimal():
+        raise OttlaError(f"kafka.{name} is a number of 0 or more, not {text!r}")
+    return int(text)
+
+
+def _addresses(text: str | None) -> tuple[Address, ...]:
+    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
+    if not parts:
+        raise OttlaError("option kafka.bootstrap.servers is missing: the brokers to ask first, as host:port,host:port")
+    return tuple(map(_address, parts))
+
+
+def _address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        return Address(text.strip("[]"), DEFAULT_PORT)
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise OttlaError(f"kafka.bootstrap.servers: {text!r} is not host:port")
+    return Address(host.strip("[]"), int(port))

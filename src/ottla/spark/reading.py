@@ -1,0 +1,134 @@
+"""Reads ranges of offsets in a task of Spark: Arrow batches, made while the next ones are under way."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.model.errors import OttlaError
+from ottla.spark import loop_thread
+from ottla.spark.client_settings import ClientSettings
+from ottla.spark.cluster import EARLIEST, Cluster, Fetched, OutOfRange, TopicGone
+from ottla.spark.planning import Range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_log = logging.getLogger("ottla.spark")
+_clusters: dict[tuple[int, ClientSettings], Cluster] = {}
+
+
+def cluster_of(settings: ClientSettings) -> Cluster:
+    """The same one for all tasks of this process, with its open connections."""
+    key = (os.getpid(), settings)
+    if key not in _clusters:
+        _clusters[key] = Cluster(settings)
+    return _clusters[key]
+
+
+class Reading(NamedTuple):
+    """What all tasks of a read have in common."""
+
+    client: ClientSettings
+    headers: bool
+    fail_on_data_loss: bool
+    poll_timeout_s: float
+
+
+def read_ranges(reading: Reading, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
+    """OttlaError, with the partition and the offset, if something cannot be read or is lost."""
+    gc.freeze()  # what a worker has imported would be walked through by every collection
+    steps = _Steps(reading, ranges)
+    while steps.is_going_on:
+        yield from steps.next_batches()
+
+
+class _Steps:
+    def __init__(self, reading: Reading, ranges: Sequence[Range]) -> None:
+        self._reading = reading
+        self._cluster = cluster_of(reading.client)
+        self._left = [one for one in ranges if one.size > 0]
+        self._under_way: Future[Fetched] | None = None
+        self._offset = 0
+        self._heard_at = time.monotonic()
+        if self._left:
+            self._go_to(self._left[0].start)
+
+    @property
+    def is_going_on(self) -> bool:
+        return self._under_way is not None
+
+    def next_batches(self) -> Iterator[pa.RecordBatch]:
+        from ottla.record.records import CorruptBatch
+        from ottla.spark.decoder import Aborted, Decoder
+
+        assert self._under_way is not None
+        one, offset = self._left[0], self._offset
+        try:
+            fetched = self._under_way.result()
+        except OutOfRange:
+            self._step_over(self._begin_of(one), "offsets from %d on are no longer there")
+            return
+        except TopicGone as error:
+            self._lost(str(error))
+            self._go_to(one.end)
+            return
+        if fetched.start_offset > offset:
+            self._step_over(fetched.start_offset, "offsets from %d on have been deleted while they were read")
+            return
+        decoder = Decoder(one.place, headers=self._reading.headers, check_crcs=self._reading.client.check_crcs)
+        try:
+            aborted = [Aborted(*transaction) for transaction in fetched.aborted]
+            decoded = decoder.decode(fetched.records, offset, one.end, aborted)
+            self._check_progress(decoded.next_offset > offset, fetched)
+            self._go_to(decoded.next_offset)
+            yield from decoded.batches
+        except CorruptBatch as error:
+            raise OttlaError(str(error)) from error
+
+    def _go_to(self, offset: int) -> None:
+        """The next fetch is sent off."""
+        while self._left and offset >= self._left[0].end:
+            del self._left[0]
+            offset = self._left[0].start if self._left else 0
+        self._offset, self._under_way = offset, None
+        if self._left:
+            one = self._left[0]
+            self._under_way = loop_thread.start(self._cluster.fetch(one.place, one.topic_id, offset))
+
+    def _check_progress(self, has_come: bool, fetched: Fetched) -> None:
+        if has_come:
+            self._heard_at = time.monotonic()
+        elif time.monotonic() - self._heard_at > self._reading.poll_timeout_s:
+            one = self._left[0]
+            raise OttlaError(
+                f"no records of {one.place} at offset {self._offset} came within {self._reading.poll_timeout_s:g} s "
+                f"(kafkaConsumer.pollTimeoutMs), though {one.end} is to be reached; the partition may be read up to "
+                f"{fetched.end_offset}"
+            )
+
+    def _begin_of(self, one: Range) -> int:
+        return loop_thread.wait_for(self._cluster.list_offsets({one.place: EARLIEST}))[one.place]
+
+    def _step_over(self, begin: int, what: str) -> None:
+        """To where the partition begins now, if nobody minds."""
+        one = self._left[0]
+        self._lost(f"{one.place}: {what % self._offset}; it begins at {begin} now")
+        self._go_to(begin if begin > self._offset else one.end)
+
+    def _lost(self, what: str) -> None:
+        report_loss(what, fails=self._reading.fail_on_data_loss)
+
+
+def report_loss(what: str, *, fails: bool) -> None:
+    if fails:
+        raise OttlaError(
+            f"{what}. Records may have been lost before they were read. If that does not matter, the option "
+            "failOnDataLoss=false goes on with what is there"
+        )
+    _log.warning("%s; going on without it, as failOnDataLoss=false says", what)

@@ -1,0 +1,35 @@
+"""A Spark for tests: local, two cores, as quiet and quick to start as it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ottla.spark.java import prepare
+
+
+@contextmanager
+def running_spark(folder: Path) -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    prepare()
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("ottla tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.default.parallelism", "2")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder}")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        spark.stop()
