@@ -150,6 +150,9 @@ class Workplace(Protocol):
     def retire(self) -> None:
         """The process shall end after this work: it has grown, and would not give back what it took."""
 
+    def let_others(self) -> None:
+        """Whoever waits for the processor comes first now: to be called after a fraction of a millisecond of work."""
+
     def rest(self, seconds: float) -> None: ...
     def elapsed(self) -> float:
         """Seconds on a clock that only goes forward."""

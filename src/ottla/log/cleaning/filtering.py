@@ -116,6 +116,7 @@ class Filtering:
     # -- one batch that is compressed, or part of a transaction, or ends one
 
     def _filter_special(self, file: File, data: Any, at: int, verify: bool) -> None:
+        self._pace.let_others()
         header = checked_header(data, at, file, verify=verify)
         numbers, found = self._numbers, self._found
         horizon = header.base_timestamp if header.attributes & DELETE_HORIZON_BIT else None

@@ -101,6 +101,7 @@ class _Mapping:
     def _map_special(self, file: File, data: Any, at: int) -> int:
         """A batch that is compressed, or part of a transaction, or ends one."""
         numbers, first_dirty = self._numbers, self._contract.first_dirty
+        self._pace.let_others()
         header = checked_header(data, at, file)
         if header.is_control:
             self._transactions.on_marker(header.producer_id, header.last_offset, marker_of(data, at, header, file))

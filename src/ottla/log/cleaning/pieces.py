@@ -29,6 +29,10 @@ class Pace:
         self._began = place.elapsed()
         self._bytes = 0
 
+    def let_others(self) -> None:
+        """After every piece, and every batch that is unpacked: what waits in the node waits no longer than for that."""
+        self._place.let_others()
+
     def take(self, count: int) -> None:
         self._bytes += count
         while (ahead := self._bytes / self._rate - (self._place.elapsed() - self._began)) > 0:
@@ -42,6 +46,7 @@ def in_pieces(file: File, size: int, buffer_bytes: int, pace: Pace, use: Callabl
     while position < size:
         data = file.pread(min(wanted, size - position), position)
         pace.take(len(data))
+        pace.let_others()
         used = use(np.frombuffer(data, dtype=np.uint8))
         if used is None:
             return False
