@@ -71,7 +71,7 @@ class Group:
         return answer.error_code, [each.error_code for each in answer.members]
 
     def commit(self, version: int = 9, **other: Any) -> Any:
-        given = {"generation": self.generation, "member": self.member}
+        given: dict[str, Any] = {"generation": self.generation, "member": self.member}
         offsets = other.pop("offsets", {"orders": {0: 5}})
         return commit(self.address, self.name, offsets, version, **given | other)
 
