@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -40,3 +40,32 @@ def write(node: RunningNode, topic: str, values: Iterable[bytes | None], partiti
         producer.produce(topic, value, partition=partition, **more)
         producer.poll(0)
     assert producer.flush(30) == 0
+
+
+def committed(node: RunningNode, topic: str) -> list[bytes]:
+    """The values that a consumer with read_committed finds, partition by partition."""
+    return [bytes(message.value()) for message in messages(node, topic, "read_committed")]
+
+
+def messages(node: RunningNode, topic: str, isolation: str = "read_uncommitted") -> list[Any]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": node.address,
+            "group.id": "tests",
+            "isolation.level": isolation,
+            "enable.partition.eof": "true",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    found: list[Any] = []
+    for partition in sorted(consumer.list_topics(topic, 30).topics[topic].partitions):
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        while True:
+            message = consumer.poll(30)
+            assert message is not None, "neither a record nor the end came"
+            if (error := message.error()) is not None:
+                assert error.code() == KafkaError._PARTITION_EOF
+                break
+            found.append(message)
+    consumer.close()
+    return found

@@ -8,10 +8,12 @@ are refused with the reason.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Final, NamedTuple
 
 from ottla.model.errors import OttlaError
 from ottla.model.near_miss import did_you_mean
+from ottla.record.batch import Codec
 
 PREFIX: Final = "kafka."
 DEFAULT_PORT: Final = 9092
@@ -27,24 +29,43 @@ _NUMBERS: Final = {
     "max.partition.fetch.bytes": 4 << 20,  # Kafka: 1 MiB. An Arrow batch is made of each answer, and few are better
 }
 _BOOLEANS: Final = {"check.crcs": True}
+_PRODUCER_NUMBERS: Final = {"transaction.timeout.ms": 60_000}
 _TEXTS: Final = {"client.id": "ottla-spark", "client.rack": "", "isolation.level": "read_uncommitted"}
-_WITHOUT_EFFECT: Final = frozenset(
+_OF_BOTH: Final = frozenset(
     {
-        "allow.auto.create.topics", "auto.commit.interval.ms", "client.dns.lookup", "connections.max.idle.ms",
-        "enable.metrics.push", "exclude.internal.topics", "fetch.max.bytes", "group.instance.id", "group.protocol",
-        "group.remote.assignor", "heartbeat.interval.ms", "max.poll.interval.ms", "max.poll.records",
-        "metadata.max.age.ms", "metadata.recovery.strategy", "metadata.recovery.rebootstrap.trigger.ms",
-        "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
-        "partition.assignment.strategy", "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
-        "send.buffer.bytes", "session.timeout.ms", "socket.connection.setup.timeout.max.ms",
+        "client.dns.lookup", "connections.max.idle.ms", "enable.metrics.push", "metadata.max.age.ms",
+        "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters",
+        "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms", "receive.buffer.bytes",
+        "reconnect.backoff.max.ms", "reconnect.backoff.ms", "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
     }
 )  # fmt: skip
+_OF_CONSUMERS: Final = frozenset(
+    {
+        "allow.auto.create.topics", "auto.commit.interval.ms", "exclude.internal.topics", "fetch.max.bytes",
+        "group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms",
+        "max.poll.interval.ms", "max.poll.records", "partition.assignment.strategy", "session.timeout.ms",
+    }
+)  # fmt: skip
+_OF_PRODUCERS: Final = frozenset(
+    {
+        "acks", "batch.size", "buffer.memory", "compression.gzip.level", "compression.lz4.level",
+        "compression.zstd.level", "delivery.timeout.ms", "enable.idempotence", "linger.ms", "max.block.ms",
+        "max.in.flight.requests.per.connection", "max.request.size", "metadata.max.idle.ms",
+        "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "retries",
+    }
+)  # fmt: skip
+"""Known, and without effect: they tune the Java clients. Records are always written with acks=all."""
 _REFUSED: Final = {
     "auto.offset.reset": "where to begin is said by the option startingOffsets",
-    "key.deserializer": "keys are binary; decode them with functions of DataFrames, or the option decode",
-    "value.deserializer": "values are binary; decode them with functions of DataFrames, or the option decode",
+    "key.deserializer": "keys are binary; decode them with functions of DataFrames",
+    "value.deserializer": "values are binary; decode them with functions of DataFrames",
+    "key.serializer": "keys are binary or strings; encode them with functions of DataFrames",
+    "value.serializer": "values are binary or strings; encode them with functions of DataFrames",
     "enable.auto.commit": "Spark's checkpoint has the offsets; kafka.group.id shows them in a consumer group",
-    "interceptor.classes": "there is no Java consumer that could call them",
+    "interceptor.classes": "there is no Java client that could call them",
+    "partitioner.class": "there is no Java client that could call it; a column named partition says where rows go",
+    "partitioner.ignore.keys": "a column named partition says where rows go",
 }
 _SECURE: Final = ("sasl.", "ssl.", "security.")
 _ISOLATION: Final = ("read_committed", "read_uncommitted")
@@ -56,6 +77,11 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Role(Enum):
+    CONSUMER = "consumers"
+    PRODUCER = "producers"
 
 
 class ClientSettings(NamedTuple):
@@ -73,14 +99,19 @@ class ClientSettings(NamedTuple):
     fetch_min_bytes: int
     fetch_max_wait_ms: int
     fetch_bytes: int
+    codec: Codec
+    transactional_id: str | None
+    transaction_timeout_ms: int
 
 
-def client_settings(options: Mapping[str, str]) -> ClientSettings:
+def client_settings(options: Mapping[str, str], role: Role = Role.CONSUMER) -> ClientSettings:
     """Of all options those that begin with `kafka.`; OttlaError for one that cannot be obeyed."""
     given = {name[len(PREFIX) :]: value.strip() for name, value in options.items() if name.startswith(PREFIX)}
     for name, value in given.items():
-        _check_name(name, value)
-    numbers = {name: _number(name, given.get(name), default) for name, default in _NUMBERS.items()}
+        _check_name(name, value, role)
+    numbers = {
+        name: _number(name, given.get(name), default) for name, default in (_NUMBERS | _PRODUCER_NUMBERS).items()
+    }
     texts = {name: given.get(name, default) for name, default in _TEXTS.items()}
     if texts["isolation.level"] not in _ISOLATION:
         raise OttlaError(f"kafka.isolation.level is {' or '.join(_ISOLATION)}, not {texts['isolation.level']!r}")
@@ -99,6 +130,9 @@ def client_settings(options: Mapping[str, str]) -> ClientSettings:
         fetch_min_bytes=numbers["fetch.min.bytes"],
         fetch_max_wait_ms=numbers["fetch.max.wait.ms"],
         fetch_bytes=max(numbers["max.partition.fetch.bytes"], 1),
+        codec=_codec(given.get("compression.type", "none")),
+        transactional_id=given.get("transactional.id") or None,
+        transaction_timeout_ms=numbers["transaction.timeout.ms"],
     )
 
 
@@ -110,7 +144,7 @@ def boolean(name: str, text: str | None, default: bool) -> bool:
     return text.strip().lower() == "true"
 
 
-def _check_name(name: str, value: str) -> None:
+def _check_name(name: str, value: str, role: Role) -> None:
     if name == "security.protocol" and value.upper() == "PLAINTEXT":
         return
     if name.startswith(_SECURE):
@@ -120,9 +154,17 @@ def _check_name(name: str, value: str) -> None:
         )
     if name in _REFUSED:
         raise OttlaError(f"kafka.{name} cannot be set: {_REFUSED[name]}")
-    known = {*_NUMBERS, *_BOOLEANS, *_TEXTS, *_WITHOUT_EFFECT, "bootstrap.servers", "group.id"}
+    known = {*_NUMBERS, *_BOOLEANS, *_TEXTS, *_OF_BOTH, *_OF_CONSUMERS, "bootstrap.servers", "group.id"}
+    if role is Role.PRODUCER:  # one set of options may serve the read and the write of a job
+        known |= {*_PRODUCER_NUMBERS, *_OF_PRODUCERS, "compression.type", "transactional.id"}
     if name not in known:
-        raise OttlaError(f"kafka.{name} is no setting of Kafka's consumers{did_you_mean(name, known)}")
+        raise OttlaError(f"kafka.{name} is no setting of Kafka's {role.value}{did_you_mean(name, known)}")
+
+
+def _codec(text: str) -> Codec:
+    if text.upper() not in Codec.__members__:
+        raise OttlaError(f"kafka.compression.type is none, gzip, snappy, lz4 or zstd, not {text!r}")
+    return Codec[text.upper()]
 
 
 def _number(name: str, text: str | None, default: int) -> int:

@@ -34,7 +34,7 @@ LATEST: Final = -1
 NO_OFFSET: Final = -1
 
 _FETCH, _LIST_OFFSETS, _METADATA, _OFFSET_COMMIT, _OFFSET_FETCH, _FIND_COORDINATOR = 1, 2, 3, 8, 9, 10
-_GROUP: Final = 0
+GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 _FETCH_BY_NAME, _FETCH_BY_ID = 12, 13  # the first that knows topics by their ids is of Kafka 3.1
 _PASSING: Final = frozenset(
     {
@@ -42,7 +42,8 @@ _PASSING: Final = frozenset(
         ErrorCode.fenced_leader_epoch, ErrorCode.offset_not_available, ErrorCode.replica_not_available,
         ErrorCode.kafka_storage_error, ErrorCode.network_exception, ErrorCode.request_timed_out,
         ErrorCode.coordinator_not_available, ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator,
-        ErrorCode.unstable_offset_commit, ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unstable_offset_commit, ErrorCode.unknown_topic_or_partition, ErrorCode.concurrent_transactions,
+        ErrorCode.not_enough_replicas, ErrorCode.not_enough_replicas_after_append,
     }
 )  # fmt: skip
 """Errors that say: not here, or not yet."""
@@ -73,6 +74,14 @@ class TopicGone(Exception):
     """A topic that was there has been deleted, or another has its name now."""
 
 
+class Refused(OttlaError):
+    """The cluster says no, and asking again would not help."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class _ClientEnv:
     """What connections ask of their world."""
 
@@ -95,7 +104,7 @@ class Cluster:
         self._brokers: dict[int, Address] = {}
         self._topics: dict[str, Topic] = {}
         self._links: dict[Address, Link] = {}
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[str, int], int] = {}
 
     async def close(self) -> None:
         for link in self._links.values():
@@ -107,18 +116,18 @@ class Cluster:
     async def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
         """All of them, or those of the names that are there."""
         wanted = None if names is None else sorted(set(names))
-        return await self._patiently("topics of the cluster", lambda: self._ask_topics(wanted))
+        return await self.patiently("cannot ask for topics", lambda: self._ask_topics(wanted))
 
     async def _ask_topics(self, names: list[str] | None) -> dict[str, Topic]:
         asked = None if names is None else [{"topic_id": None, "name": name} for name in names]
-        request = _request(
+        request = request_of(
             _METADATA,
             12,
             topics=asked,
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=False,
         )
-        answer = await self._ask_anyone(request)
+        answer = await self.ask_anyone(request)
         self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
         found: dict[str, Topic] = {}
         for topic in answer.topics:
@@ -146,17 +155,17 @@ class Cluster:
             await self._ask_offsets(missing, found)
             return found
 
-        await self._patiently("offsets of " + _some(wanted), ask)
+        await self.patiently("cannot ask for offsets of " + _some(wanted), ask)
         return found
 
     async def _ask_offsets(self, wanted: Mapping[TopicPartition, int], found: dict[TopicPartition, int]) -> None:
         by_leader: dict[int, dict[str, list[dict[str, int]]]] = defaultdict(lambda: defaultdict(list))
         for place, time in wanted.items():
-            leader = await self._leader(place)
+            leader = await self.leader(place)
             by_leader[leader][place.topic].append({"partition_index": place.partition, "timestamp": time})
 
         async def ask(leader: int, rows: dict[str, list[dict[str, int]]]) -> ErrorCode | None:
-            request = _request(
+            request = request_of(
                 _LIST_OFFSETS,
                 7,
                 replica_id=-1,
@@ -164,7 +173,7 @@ class Cluster:
                 topics=[{"name": name, "partitions": partitions} for name, partitions in rows.items()],
             )
             failed = None
-            for topic in (await self._ask(leader, request)).topics:
+            for topic in (await self.ask(leader, request)).topics:
                 for part in topic.partitions:
                     if part.error_code is ErrorCode.none:
                         found[TopicPartition(topic.name, part.partition_index)] = part.offset
@@ -187,17 +196,17 @@ class Cluster:
         async def ask() -> Fetched:
             return await self._ask_records(place, topic_id, offset)
 
-        return await self._patiently(f"records of {place} from offset {offset} on", ask)
+        return await self.patiently(f"cannot read {place} from offset {offset} on", ask)
 
     async def _ask_records(self, place: TopicPartition, topic_id: UUID | None, offset: int) -> Fetched:
         settings = self.settings
-        link = self._link(await self._leader(place))
+        link = self._link(await self.leader(place))
         await link.connection()
         offered = (link.versions or {}).get(_FETCH)
         by_id = topic_id is not None and offered is not None and offered.newest >= _FETCH_BY_ID
         partition = {"partition": place.partition, "fetch_offset": offset, "partition_max_bytes": settings.fetch_bytes}
         topic = {"topic": place.topic, "topic_id": topic_id, "partitions": [partition]}
-        request = _request(
+        request = request_of(
             _FETCH,
             _FETCH_BY_ID if by_id else _FETCH_BY_NAME,
             max_wait=timedelta(milliseconds=settings.fetch_max_wait_ms),
@@ -236,7 +245,7 @@ class Cluster:
         for place, offset in offsets.items():
             row = {"partition_index": place.partition, "committed_offset": offset, "committed_metadata": ""}
             topics[place.topic].append(row)
-        request = _request(
+        request = request_of(
             _OFFSET_COMMIT,
             8,
             group_id=group,
@@ -245,27 +254,27 @@ class Cluster:
         )
 
         async def ask() -> None:
-            answer = await self._ask(await self._coordinator(group), request)
+            answer = await self.ask(await self.coordinator(group, GROUP), request)
             codes = {part.error_code for topic in answer.topics for part in topic.partitions}
             if failed := next((code for code in codes if code is not ErrorCode.none), None):
                 raise KafkaError(failed)
 
-        await self._patiently(f"offsets for the group {group}", ask)
+        await self.patiently(f"cannot commit offsets of the group {group}", ask)
 
-    async def _coordinator(self, group: str) -> int:
-        if group not in self._coordinators:
-            answer = await self._ask_anyone(_request(_FIND_COORDINATOR, 4, key_type=_GROUP, coordinator_keys=[group]))
+    async def coordinator(self, key: str, kind: int) -> int:
+        if (key, kind) not in self._coordinators:
+            answer = await self.ask_anyone(request_of(_FIND_COORDINATOR, 4, key_type=kind, coordinator_keys=[key]))
             (found,) = answer.coordinators
             if found.error_code is not ErrorCode.none:
                 raise KafkaError(found.error_code, found.error_message)
             self._brokers[found.node_id] = Address(found.host, found.port)
-            self._coordinators[group] = found.node_id
-        return self._coordinators[group]
+            self._coordinators[key, kind] = found.node_id
+        return self._coordinators[key, kind]
 
     # -- asking
 
-    async def _patiently(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Asks until there is an answer, or the time is over."""
+    async def patiently(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
+        """Asks until there is an answer, or the time is over; `what` begins what is said then."""
         deadline = self._env.loop.time() + self.settings.api_timeout_s
         failures = 0
         while True:
@@ -275,7 +284,7 @@ class Cluster:
                 last: Exception = error
             except KafkaError as error:
                 if error.code not in _PASSING:
-                    raise OttlaError(f"{what} cannot be had: {error}") from error
+                    raise Refused(error.code, f"{what}: {error}") from error
                 last = error
             failures += 1
             self._topics.clear()
@@ -283,12 +292,11 @@ class Cluster:
             rest = self._backoff.seconds(failures, self._env.random)
             if self._env.loop.time() + rest > deadline:
                 raise OttlaError(
-                    f"{what} cannot be had within {self.settings.api_timeout_s:g} s "
-                    f"(kafka.default.api.timeout.ms): {last}"
+                    f"{what} within {self.settings.api_timeout_s:g} s (kafka.default.api.timeout.ms): {last}"
                 ) from last
             await asyncio.sleep(rest)
 
-    async def _leader(self, place: TopicPartition) -> int:
+    async def leader(self, place: TopicPartition) -> int:
         if place.topic not in self._topics:
             await self._ask_topics([place.topic])
         topic = self._topics.get(place.topic)
@@ -299,10 +307,10 @@ class Cluster:
             raise KafkaError(ErrorCode.leader_not_available, f"{place} has no leader")
         return leader
 
-    async def _ask(self, broker: int, request: Any) -> Any:
+    async def ask(self, broker: int, request: Any) -> Any:
         return await self._link(broker).call(request, within=self.settings.request_timeout_s)
 
-    async def _ask_anyone(self, request: Any) -> Any:
+    async def ask_anyone(self, request: Any) -> Any:
         """A broker that is connected, one that the cluster has named, one that the user has."""
         known = [*self._brokers.values(), *self.settings.bootstrap]
         last: Exception | None = None
@@ -329,7 +337,7 @@ class Cluster:
         return self._links[address]
 
 
-def _request(key: int, version: int, /, **values: Any) -> Any:
+def request_of(key: int, version: int, /, **values: Any) -> Any:
     return build(request_type(key, version), values)
 
 

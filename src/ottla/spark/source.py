@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from ottla.model.errors import OttlaError
 from ottla.spark import loop_thread
 from ottla.spark.cluster import LATEST
 from ottla.spark.looking_up import bounds, resolved, wanted_partitions, wanted_topics
 from ottla.spark.planning import Range, tasks
 from ottla.spark.reading import Reading, cluster_of, read_ranges, report_loss
+from ottla.spark.sink_options import Delivery, sink_options
 from ottla.spark.source_options import SourceOptions, check_names, source_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ottla.spark.sink import BatchWriter, StreamWriter
     from ottla.spark.stream import StreamReader
 
 _SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
@@ -46,6 +49,18 @@ class OttlaDataSource(DataSource):
         from ottla.spark.stream import StreamReader
 
         return StreamReader(source_options(self.options, batch=False))
+
+    def writer(self, schema: Any, overwrite: bool) -> BatchWriter:
+        from ottla.spark.sink import BatchWriter
+
+        if overwrite:
+            raise OttlaError("records cannot be overwritten; mode append writes behind those that are there")
+        return BatchWriter(sink_options(self.options, schema, Delivery.AT_LEAST_ONCE))
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> StreamWriter:
+        from ottla.spark.sink import StreamWriter
+
+        return StreamWriter(sink_options(self.options, schema, Delivery.EXACTLY_ONCE))
 
     def _has_headers(self) -> bool:
         return any(name.lower() == "includeheaders" and text.lower() == "true" for name, text in self.options.items())

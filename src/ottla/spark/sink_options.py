@@ -1,0 +1,60 @@
+"""The options of a write: those of the official Kafka sink, and how sure it is to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from ottla.model.errors import OttlaError
+from ottla.model.near_miss import did_you_mean
+from ottla.spark.client_settings import PREFIX, ClientSettings, Role, client_settings
+
+_NAMES: Final = ("topic", "delivery", "includeHeaders", "checkpointLocation")  # the last two say nothing here
+_LOWER: Final = {name.lower(): name for name in _NAMES}
+_COLUMNS: Final = {
+    "key": ("binary", "string"),
+    "value": ("binary", "string"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "topic": ("string",),
+    "partition": ("int",),
+}
+
+
+class Delivery(Enum):
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    client: ClientSettings
+    topic: str | None
+    delivery: Delivery
+
+
+def sink_options(options: Mapping[str, str], schema: Any, default: Delivery) -> SinkOptions:
+    """OttlaError for options or columns that cannot be written."""
+    for name in options:
+        if name.lower() not in _LOWER and not name.lower().startswith(PREFIX):
+            raise OttlaError(f"format ottla has no option {name} for writing{did_you_mean(name.lower(), _LOWER)}")
+    given = {_LOWER[name.lower()]: value for name, value in options.items() if name.lower() in _LOWER}
+    delivery = given.get("delivery", default.value).strip().lower()
+    if delivery not in (ways := [way.value for way in Delivery]):
+        raise OttlaError(f"delivery is {' or '.join(ways)}, not {delivery!r}{did_you_mean(delivery, ways)}")
+    topic = given.get("topic", "").strip() or None
+    _check_columns(schema, topic)
+    return SinkOptions(client_settings(options, Role.PRODUCER), topic, Delivery(delivery))
+
+
+def _check_columns(schema: Any, topic: str | None) -> None:
+    found = {field.name: field.dataType.simpleString() for field in schema.fields}
+    if "value" not in found:
+        near = did_you_mean("value", found)
+        raise OttlaError(f"there is no column value to be written, only {', '.join(found) or 'none'}{near}")
+    if topic is None and "topic" not in found:
+        raise OttlaError("where to write must be said by the option topic, or by a column topic")
+    for name, kinds in _COLUMNS.items():
+        if name in found and found[name] not in kinds:
+            raise OttlaError(f"column {name} must be {' or '.join(kinds)}, not {found[name]}")
