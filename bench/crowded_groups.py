@@ -105,9 +105,17 @@ def _consumer(port: int, group_id: str, topic: str) -> Any:
 
 
 async def _settled(members: list[ConsumerMember], living: Sequence[asyncio.Future[None]]) -> None:
-    """Until every partition is owned and all are at the same epoch."""
+    """Until every partition is owned, everyone has one, and all are at the same epoch.
+
+    The first to come has all of them for a while, and the others are level with it: that is not the end yet.
+    """
+
+    def are_settled() -> bool:
+        shares = [member.partitions for member in members]
+        return sum(shares) == PARTITIONS and min(shares) > 0 and len({member.epoch for member in members}) == 1
+
     async with asyncio.timeout(120):
-        while sum(member.partitions for member in members) < PARTITIONS or len({m.epoch for m in members}) > 1:
+        while not are_settled():
             for life in living:
                 if life.done():
                     life.result()

@@ -18,7 +18,9 @@ JOIN, HEARTBEAT, LEAVE, SYNC = (11, 9), (12, 4), (13, 5), (14, 5)
 FIND_COORDINATOR: Final = (10, 6)
 CONSUMER_HEARTBEAT: Final = (68, 1)
 PATIENCE_S: Final = 120.0
-_RETRIED: Final = frozenset({ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available})
+_RETRIED: Final = frozenset(
+    {ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available, ErrorCode.not_coordinator}
+)  # the last on both sides for a moment after the topic was created
 _SESSION: Final = timedelta(seconds=45)
 _REBALANCE: Final = timedelta(seconds=60)
 _NOT_CHANGED: Final = timedelta(milliseconds=-1)

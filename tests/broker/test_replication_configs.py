@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 from tests.log.given import TOPIC_ID, Machine
@@ -11,7 +14,8 @@ from tests.log.given import TOPIC_ID, Machine
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetchers import Fetchers
 from ottla.broker.replication_quotas import FollowerQuota, LeaderQuota, Rate
-from ottla.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage, ResourceType
+from ottla.broker.run import real_env
+from ottla.metadata.image import EMPTY_IMAGE, BrokerImage, ConfigResource, Endpoint, MetadataImage, ResourceType
 from ottla.model.config import broker_config
 from ottla.model.names import TopicPartition
 from ottla.replica.fetch_wire import Limits
@@ -68,6 +72,33 @@ def test_partitions_of_a_leader_are_dealt_to_several_fetchers(machine: Machine) 
         return found
 
     assert (used(1), used(3)) == (1, 3)
+
+
+def test_a_leader_is_lost_for_a_moment_after_its_connection_ended(machine: Machine) -> None:
+    async def follow() -> list[frozenset[int]]:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            endpoint = Endpoint("PLAINTEXT", "127.0.0.1", server.getsockname()[1], 0)
+            leader = BrokerImage(2, 1, UUID(int=2), (endpoint,), {}, None, False, False, ())
+            config = a_config(replica_fetch_backoff_ms=50)
+            env = real_env()
+            quota = FollowerQuota(env, config, lambda: EMPTY_IMAGE)
+            image = replace(EMPTY_IMAGE, brokers={2: leader})
+            following = Fetchers(env, config, lambda: image, lambda: 7, quota)
+            following.follow(a_replica(machine, leader=2))
+            first, _ = await asyncio.to_thread(server.accept)
+            while_connected = following.lost_leaders
+            first.close()
+            while not following.lost_leaders:
+                await asyncio.sleep(0.001)
+            lost = following.lost_leaders
+            second, _ = await asyncio.to_thread(server.accept)
+            while following.lost_leaders:
+                await asyncio.sleep(0.001)
+            await following.stop()
+            second.close()
+            return [while_connected, lost, following.lost_leaders]
+
+    assert asyncio.run(follow()) == [frozenset(), frozenset({2}), frozenset()]
 
 
 def test_a_rate_counts_the_last_eleven_seconds() -> None:

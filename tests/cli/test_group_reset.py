@@ -233,6 +233,15 @@ def test_seek_goes_there_at_once(ottla: Run, given: str, new: int) -> None:
     assert offsets(ottla, group) == {topic: {0: 4, 1: new}}
 
 
+def test_seek_takes_partitions_as_reset_does(ottla: Run) -> None:
+    topic, group = prepare(ottla, "seek-scope")
+    told = rows(ottla, "group", "seek", group, f"{topic}:1", "-o", "7")
+    assert [row["partition"] for row in told] == [1]
+    both = ottla("group", "seek", group, f"{topic}:1", "-p", "0", "-o", "7")
+    assert both.returncode == 2 and f"Name them either after {topic}: or by -p" in both.stderr
+    assert offsets(ottla, group) == {topic: {0: 4, 1: 7}}
+
+
 def test_one_group_with_members_does_not_keep_others_from_being_reset(ottla: Run, node: str) -> None:
     from tests.cli.grouping import member
 

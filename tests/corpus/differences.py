@@ -17,9 +17,10 @@ from ottla.broker.apis.registry import ALL
 from ottla.record.batch import LOG_OVERHEAD, TIMESTAMP_TYPE_BIT, BatchStart, batch_start
 
 PRODUCE, FETCH, FIND_COORDINATOR, API_VERSIONS, CREATE_TOPICS, DESCRIBE_CONFIGS = 0, 1, 10, 18, 19, 32
-ALTER_CONFIGS, DESCRIBE_QUORUM, UPDATE_FEATURES = 33, 55, 57
+ALTER_CONFIGS, DESCRIBE_QUORUM, UPDATE_FEATURES, LIST_TRANSACTIONS = 33, 55, 57, 66
 _OFFERED: Final = {api.key for api in ALL}
 _LONG: Final = 30_000  # bytes
+_LONGEST_PATTERN: Final = 4096
 
 
 class Whole(NamedTuple):
@@ -69,6 +70,10 @@ def _is_too_long_for_kafka(one: Difference) -> bool:
     return len(one.body) > _LONG and "unknown_server_error" in _kind(one.kafka)
 
 
+def _has_long_pattern(one: Difference) -> bool:
+    return one.key == LIST_TRANSACTIONS and len(one.body) > _LONGEST_PATTERN
+
+
 def _without(*names: str) -> Callable[[Any], Any]:
     def without(value: Any) -> Any:
         return {name: item for name, item in value.items() if name not in names} if isinstance(value, dict) else value
@@ -110,6 +115,7 @@ WHOLE: Final = (
     Whole("bytes after the batch in a Produce request", _has_bytes_after_the_batch),
     Whole("Requests that Kafka never answers", lambda one: one.kafka == "waits"),
     Whole("A text that is too long for an error message", _is_too_long_for_kafka),
+    Whole("a pattern of more than 4,096 characters", _has_long_pattern),
 )
 PARTS: Final = (
     Part("leaves out the APIs that are not offered", {API_VERSIONS}, _offered_apis),

@@ -72,7 +72,7 @@ def test_one_that_is_known_does_not_hang(node: NodeProcess, opened: Open) -> Non
 
 
 def test_forcing_an_end_fences_the_producer(node: NodeProcess, opened: Open) -> None:
-    run(node, "forceTerminateTransaction", "--transactional-id", opened.name)
+    run(node, "forceTerminateTransaction", "--transactionalId", opened.name)
     with pytest.raises(KafkaException):
         opened.producer.commit_transaction(WITHIN_S)
     (described,) = run(node, "describe", "--transactional-id", opened.name)

@@ -51,6 +51,11 @@ class TestVerification:
         known.begin()
         assert known.verdict(header()) is E.invalid_txn_state
 
+    def test_who_asks_with_a_higher_epoch_and_is_refused_keeps_nobody_out(self, known: Known) -> None:
+        known.begin(epoch=7)
+        known.producers.verified(9, 0, known.begin())
+        assert known.verdict(header()) is None
+
     def test_with_it_one_begins_and_needs_no_other(self, known: Known) -> None:
         known.producers.verified(9, 0, known.begin())
         assert known.verdict(header()) is None
@@ -80,11 +85,18 @@ class TestVerification:
         known.producers.verified(9, 1, asked)
         assert known.verdict(header(epoch=1)) is None
 
-    def test_an_answer_for_an_older_epoch_does_not_count(self, known: Known) -> None:
+    def test_an_answer_counts_for_the_epoch_that_was_asked_about(self, known: Known) -> None:
         asked = known.begin(epoch=0)
         assert known.begin(epoch=1) is asked
         known.producers.verified(9, 0, asked)
-        assert known.verdict(header(epoch=0)) is E.invalid_txn_state
+        assert known.verdict(header(epoch=0)) is None
+        assert known.verdict(header(epoch=1)) is E.invalid_txn_state
+
+    def test_an_answer_for_an_epoch_that_has_ended_does_not_count(self, known: Known) -> None:
+        asked = known.begin(epoch=0)
+        known.end_with(1)
+        known.producers.verified(9, 0, asked)
+        assert known.verdict(header(epoch=0)) is E.invalid_producer_epoch
         assert known.verdict(header(epoch=1)) is E.invalid_txn_state
 
     def test_an_older_epoch_is_told_so_at_once(self, known: Known) -> None:

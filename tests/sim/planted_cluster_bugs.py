@@ -109,7 +109,17 @@ def elect_whoever_is_there(patch: pytest.MonkeyPatch) -> None:
 
 def trust_who_ended_badly(patch: pytest.MonkeyPatch) -> None:
     """A broker that lost its power keeps its place among the in-sync and the eligible."""
-    patch.setattr(PartitionChanges, "after_crash", lambda self, broker_id: [])
+    patch.setattr(PartitionChanges, "after_crash", lambda self, broker_id, doubted=(): [])
+
+
+def elect_who_may_be_dead(patch: pytest.MonkeyPatch) -> None:
+    """Whoever is found dead is fenced at once, although who leads then may have died, and lost its power, before."""
+    changes = PartitionChanges._changes
+
+    def careless(self: PartitionChanges, keys: Any, *args: Any, **values: Any) -> Any:
+        return changes(self, keys, *args, **(values | {"doubted": ()}))
+
+    patch.setattr(PartitionChanges, "_changes", careless)
 
 
 def take_anyone_into_the_isr(patch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 from zlib import crc32
 
 from ottla.broker.dynamic_config import DynamicConfig
@@ -17,6 +18,7 @@ from ottla.replica.fetcher import Condition, Fetcher, Fetching, FetchSettings, Q
 from ottla.replica.partition import Partition
 
 _log = logging.getLogger("ottla.broker")
+_JUST_S: Final = 1.0  # longer ago it says little: the way to the leader may be broken from here alone
 
 
 class Fetchers:
@@ -65,6 +67,16 @@ class Fetchers:
             self._bytes_of_stopped += fetcher.bytes_fetched
             del self._fetchers[place]
             self._tasks.start(fetcher.stop(), "stop a fetcher")
+
+    @property
+    def lost_leaders(self) -> frozenset[int]:
+        """Those whose connections have just ended, most likely with their processes."""
+        since = self._env.loop.time() - _JUST_S
+        return frozenset(
+            leader
+            for (leader, _), fetcher in self._fetchers.items()
+            if fetcher.lost_at is not None and fetcher.lost_at > since
+        )
 
     def _new(self, leader: int, number: int) -> Fetcher:
         node_id = self._config.current.node_id

@@ -107,6 +107,11 @@ class Replicas:
             return ErrorCode.kafka_storage_error  # it should be here: its log dir is offline
         return ErrorCode.not_leader_or_follower
 
+    @property
+    def lost_leaders(self) -> frozenset[int]:
+        """Of other brokers, those that have most likely just ended. The controller will say who leads then."""
+        return self.replication.fetchers.lost_leaders if self.replication is not None else frozenset()
+
     def high_watermark(self, partition: TopicPartition) -> int | None:
         found = self.by_name.get(partition)
         return found.high_watermark if found is not None else None

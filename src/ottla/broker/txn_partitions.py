@@ -154,6 +154,8 @@ class TxnPartitions:
 
     async def _ask(self, question: Question) -> Codes:
         node, partitions = self._node, question.partitions
+        if not question.transactional_id:
+            return dict.fromkeys(partitions, ErrorCode.invalid_request)
         try:
             number = node.txns.partition_of(question.transactional_id)
         except KafkaError as error:

@@ -19,6 +19,7 @@ from ottla.env.files import read_file, replace_file
 from ottla.env.ports import Disk
 from ottla.log.txn_index import AbortedTxn
 from ottla.model.errors import ErrorCode
+from ottla.model.names import NO_EPOCH
 from ottla.record.batch import BatchHeader
 
 REMEMBERED_BATCHES: Final = 5
@@ -26,6 +27,7 @@ _SNAPSHOT_VERSION: Final = 1
 _SNAPSHOT_HEAD: Final = Struct(">hIi")  # version, CRC of all that follows it, number of entries
 _SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
 _CRC_END: Final = 6
+_UNKNOWN_VERSION: Final = -1  # of transactions, as Kafka has it where it does not matter
 _EPOCH_BUMPS: Final = 2  # the transaction version from which on each transaction has an epoch of its own
 _LAST_EPOCH: Final = 2**15 - 1
 
@@ -67,18 +69,18 @@ class Verification:
     would hang. If a marker comes while it is asked, what it answers is of no use any more.
     """
 
-    __slots__ = ("adds", "epoch", "is_done", "lowest_sequence", "since_ms")
+    __slots__ = ("adds", "epoch", "lowest_sequence", "since_ms", "verified_epoch")
 
     def __init__(self, epoch: int, sequence: int, adds: bool, now_ms: int) -> None:
         self.epoch = epoch
         self.lowest_sequence = sequence  # a later batch must not overtake one whose verification is tried again
         self.adds = adds  # the partition is added rather than verified: a client of transactions' second version
         self.since_ms = now_ms
-        self.is_done = False
+        self.verified_epoch = NO_EPOCH
 
     def note(self, epoch: int, sequence: int) -> None:
         if epoch > self.epoch:
-            self.epoch, self.lowest_sequence, self.is_done = epoch, sequence, False
+            self.epoch, self.lowest_sequence = epoch, sequence
         elif epoch == self.epoch:
             self.lowest_sequence = min(self.lowest_sequence, sequence)
 
@@ -208,9 +210,12 @@ class Producers:
         return verification
 
     def verified(self, producer_id: int, epoch: int, verification: Verification) -> None:
-        """The coordinator knows of the transaction. Whether that still counts, the next batch is told."""
-        if self._verifications.get(producer_id) is verification and verification.epoch == epoch:
-            verification.is_done = True
+        """The coordinator knows of the transaction. Whether that still counts, the next batch is told.
+
+        Somebody may have asked with another epoch meanwhile, a higher one too: that alone makes nobody wrong.
+        """
+        if self._verifications.get(producer_id) is verification:
+            verification.verified_epoch = epoch
 
     def check_verified(self, header: BatchHeader) -> Refused | None:
         """A transaction begins only where its coordinator knows of it. Also for batches of other coordinators."""
@@ -221,7 +226,7 @@ class Producers:
         if self.has_open(producer_id, epoch):
             return None
         verification = self._verifications.get(producer_id)
-        if verification is not None and verification.is_done and verification.epoch == epoch:
+        if verification is not None and verification.verified_epoch == epoch:
             return None
         return Refused(
             ErrorCode.invalid_txn_state,
@@ -241,10 +246,18 @@ class Producers:
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, version: int) -> Refused | None:
         """With transactions' second version a marker has a new epoch; the same one only if it is written again."""
         entry = self.entries.get(producer_id)
+        known_epoch = entry.epoch if entry is not None else NO_EPOCH
+        if epoch < known_epoch:
+            return self._old_epoch(producer_id, epoch, known_epoch)
+        if version == _UNKNOWN_VERSION:
+            return Refused(
+                ErrorCode.unknown_server_error,
+                f"The end of a transaction of producer {producer_id} in {self._name} does not say which version it is",
+            )
         if entry is None:
             return None
         is_again = epoch == entry.epoch and (entry.txn_first_offset < 0 or epoch == _LAST_EPOCH)
-        if epoch < entry.epoch or (version >= _EPOCH_BUMPS and epoch == entry.epoch and not is_again):
+        if version >= _EPOCH_BUMPS and epoch == entry.epoch and not is_again:
             return self._old_epoch(producer_id, epoch, entry.epoch)
         if coordinator_epoch < entry.coordinator_epoch:
             return Refused(

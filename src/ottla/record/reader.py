@@ -56,6 +56,9 @@ def read_records(batch: Buffer, *, limit: int = DECOMPRESSED_LIMIT) -> list[Reco
         raise CorruptBatch(f"records of the batch at offset {header.base_offset} are damaged: {error}") from None
 
 
+_make: Final = tuple.__new__  # what a NamedTuple does, without a call in between
+
+
 class Entry(NamedTuple):
     """What a table made of records needs of one."""
 
@@ -107,7 +110,7 @@ def _entries(data: bytes, base_offset: int, count: int) -> list[Entry]:
             value, position = _read_bytes(data, position, end)
         if position >= end:
             raise CorruptBatch(f"record {len(entries)} of the batch at offset {base_offset} is not as long as it says")
-        entries.append(Entry(offset, key, value))
+        entries.append(_make(Entry, (offset, key, value)))
         position = end
     if position != size:
         raise CorruptBatch(f"bytes after the last record of the batch at offset {base_offset}")

@@ -123,6 +123,7 @@ class Fetcher:
         self.leader = leader
         self.partitions: dict[Key, Fetching] = {}
         self.bytes_fetched = 0
+        self.lost_at: float | None = None  # by the loop's clock: when the connection ended, until there is another
         self.requests = 0
         self._env = env
         self._node_id = node_id
@@ -200,6 +201,7 @@ class Fetcher:
     async def _connect(self) -> None:
         try:
             self._connection = await self.leader.connection()
+            self.lost_at = None
             self._is_connecting = False
         except OttlaError as error:
             _log.debug("broker %d cannot be followed now: %s", self.leader.broker_id, error)
@@ -283,6 +285,7 @@ class Fetcher:
         if self._connection is not None:
             self._connection.abort()
         self._connection = None
+        self.lost_at = self._env.loop.time()
         self._under_way.clear()
         self._begin_anew()
         self._is_connecting = True

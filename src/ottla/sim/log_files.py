@@ -151,16 +151,13 @@ class LogCursor:
                     yield batch
                 if start >= end:
                     return
-            self._segment = -1
-            if start == found and not self._has_segment(disk, start):
-                return
+            read, self._segment = self._segment, -1
+            if start == found and (read == start or start not in self._bases(disk)):
+                return  # nothing more, or nothing that can be read
 
     def _bases(self, disk: SimDisk) -> list[int]:
         names = disk.list_dir(self._folder) if disk.is_dir(self._folder) else []
         return sorted(int(name[: -len(LOG_SUFFIX)]) for name in names if name.endswith(LOG_SUFFIX))
-
-    def _has_segment(self, disk: SimDisk, base: int) -> bool:
-        return base in self._bases(disk)
 
     def _find(self, disk: SimDisk, offset: int) -> bool:
         below = [base for base in self._bases(disk) if base <= offset]

@@ -85,3 +85,15 @@ def test_types_of_keys_that_a_version_does_not_know_are_refused(address: str, ve
 
     rows = answer.coordinators if version >= 4 else [answer]
     assert [row.error_code for row in rows] == [ErrorCode.invalid_request]
+
+
+def test_who_is_told_of_a_coordinator_is_not_sent_away_by_it(tmp_path: Path) -> None:
+    """Also while the topic is new, and its partitions come to be one after the other."""
+    with running_node(tmp_path) as node:
+        for number in range(30):
+            name = f"transfer-{number}"
+            for _ in attempts(f"{name} has a coordinator"):
+                if find(node.address, 6, TRANSACTION, name).coordinators[0].error_code is ErrorCode.none:
+                    break
+            (row,) = ask(node.address, 65, 0, transactional_ids=[name]).transaction_states
+            assert row.error_code is not ErrorCode.not_coordinator

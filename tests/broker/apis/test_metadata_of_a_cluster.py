@@ -46,6 +46,7 @@ class Node:
         self.config = SimpleNamespace(auto_create_topics_enable=False)
         self.env = SimpleNamespace(random=SimpleNamespace(below=lambda n: n - 1))
         self.metadata_answers = AnswerCache()
+        self.replicas = SimpleNamespace(lost_leaders=frozenset())
         self.dispatcher = SimpleNamespace(
             stats={3: SimpleNamespace(fail=lambda codes: None)}, in_slices=lambda context, body, answer: answer(body)
         )
@@ -129,6 +130,21 @@ def test_a_leader_that_the_client_cannot_reach(version: int, leader: int, code: 
     assert told.error_code is code
     assert told.leader_id == (leader if code is ErrorCode.none else -1)
     assert told.replica_nodes == (1, 3)
+
+
+@pytest.mark.parametrize("version", [0, 7, 13])
+def test_nobody_is_sent_to_a_leader_that_was_lost_a_moment_ago(version: int) -> None:
+    node = Node(image_of(partition(1, (1,)), partition(1, (1,))))
+    (before, _) = ask(node, version).topics[0].partitions
+
+    node.replicas.lost_leaders = frozenset({1})
+    (while_lost, _) = ask(node, version).topics[0].partitions
+    node.replicas.lost_leaders = frozenset()
+    (after, _) = ask(node, version).topics[0].partitions
+
+    assert (before.error_code, before.leader_id) == (ErrorCode.none, 1)
+    assert (while_lost.error_code, while_lost.leader_id) == (ErrorCode.leader_not_available, -1)
+    assert after == before
 
 
 def test_version_0_leaves_out_replicas_that_are_not_alive_and_says_so() -> None:

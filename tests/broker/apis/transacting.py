@@ -289,6 +289,10 @@ class Place:
             "transaction": self.describe(self.story),
         }
 
+    def changed(self, before: dict[str, Any]) -> list[str]:
+        after = self.stored()
+        return [name for name in before if before[name] != after[name]]
+
     # -- a group with a member
 
     def join(self, group: str) -> str:

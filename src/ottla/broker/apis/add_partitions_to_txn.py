@@ -43,7 +43,8 @@ def _add_for_client(context: Context, request: Any) -> Any | Waiting:
     name, producer, _, partitions = transaction
 
     def tell(codes: _Codes) -> Any:
-        return context.respond(throttle_time=timedelta(0), results_by_topic_v3_and_below=_topics(codes))
+        results = _topics(request.v3_and_below_topics, codes)
+        return context.respond(throttle_time=timedelta(0), results_by_topic_v3_and_below=results)
 
     refused = _refusal(context, transaction)
     if refused:
@@ -68,8 +69,8 @@ async def _of_brokers(context: Context, request: Any) -> Any:
     ]
     asked = [_ask(context, each) for each in transactions]  # all of them, before one is waited for
     results = [
-        {"transactional_id": each.name, "topic_results": _topics(await _codes(each, told))}
-        for each, told in zip(transactions, asked, strict=True)
+        {"transactional_id": each.name, "topic_results": _topics(row.topics, await _codes(each, told))}
+        for row, each, told in zip(request.transactions, transactions, asked, strict=True)
     ]
     return _respond(context, _NONE, results)
 
@@ -142,8 +143,12 @@ def _refused(context: Context, partitions: tuple[TopicPartition, ...], is_client
     return refused
 
 
-def _topics(codes: _Codes) -> list[dict[str, Any]]:
-    topics: dict[str, list[dict[str, Any]]] = {}
-    for (topic, number), code in codes.items():
-        topics.setdefault(topic, []).append({"partition_index": number, "partition_error_code": code})
-    return [{"name": name, "results_by_partition": rows} for name, rows in topics.items()]
+def _topics(asked: Any, codes: _Codes) -> list[dict[str, Any]]:
+    """As they were asked about, those that were named twice too; what is wrong in itself stands first."""
+    order = {key: place for place, key in enumerate(codes)}
+    found = []
+    for topic in asked:
+        keys = sorted((TopicPartition(topic.name, number) for number in topic.partitions), key=order.__getitem__)
+        rows = [{"partition_index": key.partition, "partition_error_code": codes[key]} for key in keys]
+        found.append({"name": topic.name, "results_by_partition": rows})
+    return found

@@ -16,7 +16,7 @@ from ottla.broker.brokers import NO_BROKER
 from ottla.broker.context import Context
 from ottla.metadata.meta_properties import parse_uuid
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.model.names import OFFSETS_TOPIC, TRANSACTION_TOPIC, TopicPartition
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 
 _GROUP: Final = 0
@@ -74,15 +74,20 @@ def _find(context: Context, key_type: int, key: str) -> _Found | ErrorCode:
 
 
 def _leader(context: Context, name: str, number: Callable[[], int]) -> _Found | ErrorCode:
-    image = context.node.image
+    node, image = context.node, context.node.image
     topic = image.topic(name)
     if topic is None:
-        context.node.auto_create.start([name])
+        node.auto_create.start([name])
         return ErrorCode.coordinator_not_available
     try:
-        partition = topic.partitions.get(number())
+        key = TopicPartition(name, number())
     except KafkaError as error:
         return error.code
+    partition = topic.partitions.get(key.partition)
+    if partition is not None and partition.leader == node.config.node_id:
+        replica = node.replicas.by_name.get(key)
+        if replica is None or not replica.is_leader:  # it is about to be: who came now would be sent away
+            return ErrorCode.coordinator_not_available
     leader = image.brokers.get(partition.leader) if partition is not None else None
     endpoint = leader.endpoint(context.listener) if leader is not None and not leader.fenced else None
     if leader is None or endpoint is None:

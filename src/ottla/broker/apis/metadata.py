@@ -5,6 +5,10 @@ Versions: 0 asks for all topics by an empty list, 1 by null; 4 lets a client ref
 9 is flexible, 10 tells topic ids, 12 can ask by them (KIP-516), 13 has an error of its own (KIP-1102).
 
 Clients ask again and again, and mostly the same: the answer to a question is encoded once for each metadata image.
+
+Who asks because the connection to a leader has ended asks before the controller knows of it. If this broker has lost
+that leader too, a moment ago, the answer is LEADER_NOT_AVAILABLE: the client asks again soon, and is not sent to the
+dead.
 """
 
 from __future__ import annotations
@@ -64,17 +68,18 @@ class _Found(NamedTuple):
 
 
 def handle(context: Context, body: memoryview) -> Message | Later:
-    question = (context.version, context.listener, context.principal, bytes(body))
+    lost = context.node.replicas.lost_leaders
+    question = (context.version, context.listener, context.principal, lost, bytes(body))
     answer = context.node.metadata_answers.get(context.node.image, question)
     if answer is None:
-        return context.node.dispatcher.in_slices(context, body, partial(_find_out, context, question))
+        return context.node.dispatcher.in_slices(context, body, partial(_find_out, context, lost, question))
     return _frame(context, answer)
 
 
-def _find_out(context: Context, question: Hashable, body: Buffer) -> bytes:
+def _find_out(context: Context, lost: frozenset[int], question: Hashable, body: Buffer) -> bytes:
     image = context.node.image
     version = context.version
-    told, is_repeatable = _answer(context, image, decode_request(_KEY, version, body))
+    told, is_repeatable = _answer(context, image, lost, decode_request(_KEY, version, body))
     answer = Encoded(write_answer(version, told), tuple(errors_of(version, told)))
     if is_repeatable:
         context.node.metadata_answers.put(image, question, len(body), answer)
@@ -88,12 +93,12 @@ def _frame(context: Context, answer: Encoded) -> bytes:
     return _SIZE.pack(len(header) + len(answer.data)) + header + answer.data
 
 
-def _answer(context: Context, image: MetadataImage, request: Any) -> tuple[Answer, bool]:
+def _answer(context: Context, image: MetadataImage, lost: frozenset[int], request: Any) -> tuple[Answer, bool]:
     """The answer, and whether the same question can be given it again."""
     wanted = _wanted(context.version, request)
     if isinstance(wanted, ErrorCode):
         return _refusal(request, wanted), True
-    found = _find(context, image, request, wanted)
+    found = _find(context, image, lost, request, wanted)
     if found.to_create:
         context.node.auto_create.start(found.to_create)
     topics = found.topics
@@ -149,13 +154,13 @@ def _cluster_operations(context: Context, request: Any) -> int:
 # -- topics
 
 
-def _find(context: Context, image: MetadataImage, request: Any, wanted: _Wanted) -> _Found:
+def _find(context: Context, image: MetadataImage, lost: frozenset[int], request: Any, wanted: _Wanted) -> _Found:
     def visible(name: str) -> bool:
         return context.allowed(Operation.DESCRIBE, Resource.TOPIC, name)
 
     if wanted.all:
         topics = [topic for topic in image.topics.values() if visible(topic.name)]
-        return _Found([_topic(context, image, topic) for topic in topics], [])
+        return _Found([_topic(context, image, lost, topic) for topic in topics], [])
     found = _Found([], [])
     for topic_id in wanted.ids:
         known = image.topics.get(topic_id)
@@ -164,13 +169,13 @@ def _find(context: Context, image: MetadataImage, request: Any, wanted: _Wanted)
         elif not visible(known.name):  # an id is no secret, the name may be
             found.topics.append(_without_partitions(ErrorCode.topic_authorization_failed, None, topic_id))
         else:
-            found.topics.append(_topic(context, image, known))
+            found.topics.append(_topic(context, image, lost, known))
     missing: list[str] = []
     for name in wanted.names:
         if not visible(name):  # not even whether it exists is told
             found.topics.append(_without_partitions(ErrorCode.topic_authorization_failed, name))
         elif (known := image.topic(name)) is not None:
-            found.topics.append(_topic(context, image, known))
+            found.topics.append(_topic(context, image, lost, known))
         else:
             missing.append(name)
     may_create = context.node.config.auto_create_topics_enable and (
@@ -201,12 +206,16 @@ def _without_partitions(code: ErrorCode, name: str | None, topic_id: UUID | None
     return Topic(code, name, topic_id, is_internal, ())
 
 
-def _topic(context: Context, image: MetadataImage, topic: TopicImage) -> Topic:
-    rows = [_partition(context, image, number, partition) for number, partition in sorted(topic.partitions.items())]
+def _topic(context: Context, image: MetadataImage, lost: frozenset[int], topic: TopicImage) -> Topic:
+    rows = [
+        _partition(context, image, lost, number, partition) for number, partition in sorted(topic.partitions.items())
+    ]
     return Topic(_NONE, topic.name, topic.id, topic.name in INTERNAL_TOPICS, rows)
 
 
-def _partition(context: Context, image: MetadataImage, number: int, partition: PartitionImage) -> Row:
+def _partition(
+    context: Context, image: MetadataImage, lost: frozenset[int], number: int, partition: PartitionImage
+) -> Row:
     breathe()
     listener, version = context.listener, context.version
     leader = image.brokers.get(partition.leader)
@@ -218,7 +227,7 @@ def _partition(context: Context, image: MetadataImage, number: int, partition: P
         isr = tuple(replica for replica in isr if replica in alive)
         if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
             code = ErrorCode.replica_not_available
-    if leader is None:
+    if leader is None or partition.leader in lost:
         code = ErrorCode.leader_not_available
     elif leader.endpoint(listener) is None:
         code = ErrorCode.listener_not_found if version >= 6 else ErrorCode.leader_not_available

@@ -23,6 +23,8 @@ _MEMBERS: Final = 3
 _ABORTABLE_FROM: Final = 4
 _ADDS_FROM: Final = 5
 _NO_SEQUENCE: Final = -1
+_Rows = list[tuple[Any, ErrorCode]]
+"""Partitions as they were asked about, and what is said to each."""
 _RETRIED: Final = {ErrorCode.network_exception: ErrorCode.coordinator_load_in_progress}
 """Clients do not expect the first, and come again after the second without looking for another coordinator."""
 
@@ -31,16 +33,24 @@ async def handle(context: Context, request: Any) -> Any:
     code = _refusal(context, request)
     if code is not _NONE:
         return _respond(context, [(topic.name, [(row, code) for row in topic.partitions]) for topic in request.topics])
-    refused: list[tuple[str, list[tuple[Any, ErrorCode]]]] = []
-    commits: list[tuple[str, Any, Commit]] = []
+    refused: dict[str, _Rows] = {}
+    commits: list[tuple[str, list[tuple[Any, Commit]]]] = []
     for topic in request.topics:
         _sort_out(context, topic, refused, commits)
+    found: list[tuple[str, _Rows]] = []
     if commits:
-        found = await _commit(context, request, [commit for _, _, commit in commits])
-        codes = [found] * len(commits) if isinstance(found, ErrorCode) else found
-        for (name, row, _), each in zip(commits, codes, strict=True):
-            refused.append((name, [(row, each)]))
-    return _respond(context, refused)
+        codes = iter(await _commit(context, request, [commit for _, rows in commits for _, commit in rows]))
+        found = [(name, [(row, next(codes)) for row, _ in rows]) for name, rows in commits]
+    return _respond(context, _merged(refused, found))
+
+
+def _merged(refused: dict[str, _Rows], found: list[tuple[str, _Rows]]) -> list[tuple[str, _Rows]]:
+    """Topics that were named twice are told of twice, unless something of the request was refused beforehand."""
+    if not refused:
+        return found
+    for name, rows in found:
+        refused.setdefault(name, []).extend(rows)
+    return list(refused.items())
 
 
 def _refusal(context: Context, request: Any) -> ErrorCode:
@@ -52,27 +62,37 @@ def _refusal(context: Context, request: Any) -> ErrorCode:
 
 
 def _sort_out(
-    context: Context,
-    topic: Any,
-    refused: list[tuple[str, list[tuple[Any, ErrorCode]]]],
-    commits: list[tuple[str, Any, Commit]],
+    context: Context, topic: Any, refused: dict[str, _Rows], commits: list[tuple[str, list[tuple[Any, Commit]]]]
 ) -> None:
     known = context.node.image.topic(topic.name)
     if not context.allowed(Operation.READ, Resource.TOPIC, topic.name):
-        refused.append((topic.name, [(row, ErrorCode.topic_authorization_failed) for row in topic.partitions]))
+        rows = [(row, ErrorCode.topic_authorization_failed) for row in topic.partitions]
+        refused.setdefault(topic.name, []).extend(rows)
         return
+    if known is None:
+        rows = [(row, ErrorCode.unknown_topic_or_partition) for row in topic.partitions]
+        refused.setdefault(topic.name, []).extend(rows)
+        return
+    found: list[tuple[Any, Commit]] = []
     for row in topic.partitions:
-        if known is None or row.partition_index not in known.partitions:
-            refused.append((topic.name, [(row, ErrorCode.unknown_topic_or_partition)]))
+        if row.partition_index not in known.partitions:
+            refused.setdefault(topic.name, []).append((row, ErrorCode.unknown_topic_or_partition))
             continue
         epoch = row.committed_leader_epoch if context.version >= _LEADER_EPOCHS else NO_EPOCH
         commit = Commit(
             topic.name, row.partition_index, row.committed_offset, epoch, row.committed_metadata, known.id
         )  # fmt: skip
-        commits.append((topic.name, row, commit))
+        found.append((row, commit))
+    if found:
+        commits.append((topic.name, found))
 
 
-async def _commit(context: Context, request: Any, commits: list[Commit]) -> ErrorCode | list[ErrorCode]:
+async def _commit(context: Context, request: Any, commits: list[Commit]) -> list[ErrorCode]:
+    found = await _commit_all(context, request, commits)
+    return [found] * len(commits) if isinstance(found, ErrorCode) else found
+
+
+async def _commit_all(context: Context, request: Any, commits: list[Commit]) -> ErrorCode | list[ErrorCode]:
     node, version = context.node, context.version
     if not request.group_id:
         return ErrorCode.invalid_group_id
@@ -96,14 +116,23 @@ async def _commit(context: Context, request: Any, commits: list[Commit]) -> Erro
         return error.code
 
 
-def _respond(context: Context, rows: list[tuple[str, list[tuple[Any, ErrorCode]]]]) -> Any:
-    topics: dict[str, list[dict[str, Any]]] = {}
-    for name, codes in rows:
-        for row, code in codes:
-            if context.version < _LEADER_EPOCHS and code is ErrorCode.coordinator_load_in_progress:
-                code = ErrorCode.coordinator_not_available  # clients of then fall over the other
-            topics.setdefault(name, []).append({"partition_index": row.partition_index, "error_code": code})
+def _respond(context: Context, topics: list[tuple[str, _Rows]]) -> Any:
     return context.respond(
         throttle_time=timedelta(0),
-        topics=[{"name": name, "partitions": codes} for name, codes in topics.items()],
+        topics=[
+            {
+                "name": name,
+                "partitions": [
+                    {"partition_index": row.partition_index, "error_code": _told(context, code)} for row, code in rows
+                ],
+            }
+            for name, rows in topics
+        ],
     )
+
+
+def _told(context: Context, code: ErrorCode) -> ErrorCode:
+    """Clients of the first versions fall over COORDINATOR_LOAD_IN_PROGRESS."""
+    if context.version < _LEADER_EPOCHS and code is ErrorCode.coordinator_load_in_progress:
+        return ErrorCode.coordinator_not_available
+    return code

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ottla.broker.context import Context
 from ottla.broker.marker_writing import write_marker
-from ottla.coordinator.txn.transaction import Marker, ProducerEpoch
+from ottla.coordinator.txn.transaction import NOBODY, Marker, ProducerEpoch
 from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -33,12 +33,17 @@ async def handle(context: Context, request: Any) -> Any:
         for topic in row.topics:
             for number in topic.partition_indexes:
                 key = TopicPartition(topic.name, number)
-                found = write_marker(context.node, key, marker) if may else ErrorCode.cluster_authorization_failed
-                rows[key] = found
+                rows[key] = _write(context, key, marker) if may else ErrorCode.cluster_authorization_failed
     markers = [
-        {"producer_id": producer_id, "topics": await _topics(rows)} for producer_id, rows in written.items()
-    ]  # fmt: skip
+        {"producer_id": producer_id, "topics": await _topics(rows)} for producer_id, rows in written.items() if rows
+    ]
     return context.respond(markers=markers)
+
+
+def _write(context: Context, key: TopicPartition, marker: Marker) -> _Found:
+    if NOBODY.producer_id == marker.producer.producer_id or NOBODY.epoch == marker.producer.epoch:
+        return ErrorCode.unknown_server_error  # Kafka cannot make such a record
+    return write_marker(context.node, key, marker)
 
 
 async def _topics(rows: dict[TopicPartition, _Found]) -> list[dict[str, Any]]:

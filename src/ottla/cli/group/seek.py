@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.cluster_options import Cluster, cluster_options
-from ottla.cli.completing import group_names, topic_names
+from ottla.cli.completing import group_names
 from ottla.cli.output import note, output_option, print_rows
 from ottla.cli.partitions import partitions_option
-from ottla.cli.scope import Scope, partitions_in
+from ottla.cli.scope import Scope, ScopeType, partitions_in
 from ottla.cli.times import iso, parse_time
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("seek")
 @click.argument("group", shell_complete=group_names)
-@click.argument("topic", shell_complete=topic_names)
+@click.argument("scope", type=ScopeType(), metavar="TOPIC[:PARTITION,...]")
 @click.option(
     "-o", "--offset", "start", required=True, metavar="OFFSET",
     help="Where to: beginning, end, N, -N before the end, s@TIME.",
@@ -29,20 +29,23 @@ if TYPE_CHECKING:
 @partitions_option
 @output_option
 @cluster_options
-def command(group: str, topic: str, start: str, only: tuple[int, ...], output: str | None, cluster: Cluster) -> None:
+def command(group: str, scope: Scope, start: str, only: tuple[int, ...], output: str | None, cluster: Cluster) -> None:
     """Set the offsets of GROUP in TOPIC, at once; `reset` shows first what it would do. The group must be inactive."""
     from ottla.cli.admin import session, topics
     from ottla.cli.admin.groups import described
     from ottla.cli.group.new_offsets import COLUMNS, apply, check_inactive, look
 
     scenario = _scenario(start)
+    if scope.only and only:
+        raise click.UsageError(f"which partitions? Name them either after {scope.topic}: or by -p")
+    wanted = scope if scope.only else Scope(scope.topic, only)
 
     async def ask(there: session.Session) -> list[dict[str, Any]]:
         known = (await described(there, [group]))[group]
         check_inactive(known)
 
         async def choose(old: Offsets) -> Sequence[TopicPartition]:
-            return partitions_in([Scope(topic, only)], await topics.topics(there, [topic]))
+            return partitions_in([wanted], await topics.topics(there, [wanted.topic]))
 
         return await apply(await look(there, known, choose), scenario, execute=True)
 

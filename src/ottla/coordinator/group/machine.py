@@ -84,13 +84,16 @@ class GroupMachine:
         (kind,) = _TYPE.unpack_from(record.key)
         if kind in OFFSET_KEYS:
             self.offsets.replay(record, producer_id)
-        elif kind == CLASSIC_KEY:
+            return
+        self.offsets.something_else()
+        if kind == CLASSIC_KEY:
             self.classic.replay(record)
         elif kind in CONSUMER_KEYS:
             self.consumer.replay(record, kind)
 
     def end_transaction(self, producer_id: int, producer_epoch: int, *, is_commit: bool) -> None:
         """Commits of offsets within a transaction take effect with its end."""
+        self.offsets.something_else()
         self.offsets.table.end_transaction(producer_id, is_commit=is_commit)
 
     def started(self) -> None:

@@ -6,6 +6,7 @@ metadata, time of the commit, time of expiry (1 only), topic id (4, tagged).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct, error
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -124,6 +125,10 @@ def offset_in(value: bytes) -> int:
 
 
 def read_value(value: bytes) -> CommittedOffset:
+    if len(value) == _USUAL.size:
+        version, offset, epoch, size, commit_ms, tag, named = _USUAL.unpack(value)
+        if version == _FLEXIBLE and size == 1 and tag == _ONE_TAG:
+            return CommittedOffset(offset, epoch, "", commit_ms, NO_TIMESTAMP, _id(named))
     try:
         (version,) = _SHORT.unpack_from(value)
         if version == _WITH_EPOCH:
@@ -146,6 +151,11 @@ def read_value(value: bytes) -> CommittedOffset:
     raise OttlaError(f"a committed offset is of version {version}, which is newer than those known here (0 to 4)")
 
 
+@lru_cache(1024)
+def _id(of: bytes) -> UUID:
+    return UUID(bytes=of)
+
+
 def _text(value: bytes, at: int, size: int) -> tuple[str, int]:
     end = at + size
     return value[at:end].decode(), end
@@ -162,6 +172,6 @@ def _read_flexible(value: bytes) -> CommittedOffset:
         tag, at = read_uvarint(value, at)
         size, at = read_uvarint(value, at)
         if tag == _TOPIC_ID_TAG:
-            topic_id = UUID(bytes=value[at : at + size])
+            topic_id = _id(value[at : at + size])
         at += size
     return CommittedOffset(offset, epoch, metadata, commit_ms, topic_id=topic_id)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.coordinator.group.offset_records import CommittedOffset, OffsetKey, read_value
 from ottla.coordinator.timeline import Timeline, TimelineDict
 
-
-class _Stored(NamedTuple):
-    """As it is in the log: most of what a start loads is never asked for, and need not be decoded."""
-
-    at: int  # the offset of its record
-    value: bytes
-
-
+_Stored = tuple[int, bytes]
+"""The offset of a record, and its value as it is in the log: most of what a start loads is never asked for."""
 Place = tuple[str, int]
 _Partitions = TimelineDict[Place, _Stored]
 _NONE_PENDING: Final[Mapping[OffsetKey, _Stored]] = {}
@@ -27,6 +21,8 @@ class OffsetTable:
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._by_group: dict[str, _Partitions] = {}
+        self._last: _Partitions = TimelineDict(timeline)  # of the group that was put to last, and for which topic
+        self._last_topic = ""
         self._pending: TimelineDict[int, Mapping[OffsetKey, _Stored]] = TimelineDict(timeline)  # by producer id
 
     # -- looking
@@ -37,18 +33,18 @@ class OffsetTable:
             return None
         place = (key.topic, key.partition)
         stored = partitions.committed_get(place) if committed_only else partitions.get(place)
-        return None if stored is None else read_value(stored.value)
+        return None if stored is None else read_value(stored[1])
 
     def of_group(self, group: str, *, committed_only: bool = False) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
         partitions = self._by_group.get(group)
         if partitions is not None:
             for (topic, partition), stored in partitions.committed_items() if committed_only else partitions.items():
-                yield OffsetKey(group, topic, partition), read_value(stored.value)
+                yield OffsetKey(group, topic, partition), read_value(stored[1])
 
     def stored(self, group: str) -> list[tuple[tuple[str, int], bytes]]:
         """What is committed, by topic and partition, as it is in the log; a list, so that one may take one's time."""
         partitions = self._by_group.get(group)
-        return [] if partitions is None else [(place, each.value) for place, each in partitions.committed_items()]
+        return [] if partitions is None else [(place, value) for place, (_, value) in partitions.committed_items()]
 
     def groups(self) -> list[str]:
         """All that have or had offsets, or have some in a transaction."""
@@ -68,10 +64,14 @@ class OffsetTable:
         if value is None:
             self._remove(key)
         elif producer_id >= 0:
-            stored = _Stored(self._timeline.offset, value)
+            stored = (self._timeline.offset, value)
             self._pending[producer_id] = {**(self._pending.get(producer_id) or _NONE_PENDING), key: stored}
         else:
-            self._put(key, _Stored(self._timeline.offset, value))
+            self._put(key, (self._timeline.offset, value))
+
+    def replay_next(self, partition: int, value: bytes) -> None:
+        """Of the same group and topic as the record before."""
+        self._last[self._last_topic, partition] = (self._timeline.offset, value)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """Of two commits for a partition the one that was written later counts, whenever its transaction ended."""
@@ -79,7 +79,7 @@ class OffsetTable:
             if is_commit:
                 partitions = self._by_group.get(key.group)
                 existing = partitions.get((key.topic, key.partition)) if partitions is not None else None
-                if existing is None or stored.at > existing.at:
+                if existing is None or stored[0] > existing[0]:
                     self._put(key, stored)
 
     def forget_empty(self, group: str) -> None:
@@ -91,10 +91,11 @@ class OffsetTable:
     def put_all(self, group: str, places: Sequence[Place], values: Sequence[bytes]) -> None:
         """The same as replaying the records of a commit that is in no transaction, and is not divided."""
         at = self._timeline.offset
-        self._of(group).put_all(places, [_Stored(at + number, value) for number, value in enumerate(values)])
+        self._of(group).put_all(places, [*enumerate(values, at)])
 
     def _put(self, key: OffsetKey, stored: _Stored) -> None:
-        self._of(key.group)[key.topic, key.partition] = stored
+        self._last, self._last_topic = self._of(key.group), key.topic
+        self._last[key.topic, key.partition] = stored
 
     def _of(self, group: str) -> _Partitions:
         partitions = self._by_group.get(group)

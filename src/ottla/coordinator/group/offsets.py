@@ -116,15 +116,29 @@ class Offsets:
         self, timeline: Timeline, owners: Owners, now_ms: Callable[[], int], longest_metadata: Callable[[], int]
     ) -> None:
         self.table = OffsetTable(timeline)
+        self._timeline = timeline
+        self._start = b""  # of the last key, if those that begin in the same way need not be looked at any more
         self._owners = owners
         self._now_ms = now_ms
         self._longest_metadata = longest_metadata
 
     def replay(self, record: StoredRecord, producer_id: int) -> None:
-        key = read_key(record.key)
-        if record.value is not None:
+        raw, value = record
+        if value is not None and raw[:-4] == self._start and producer_id < 0:
+            self.table.replay_next(int.from_bytes(raw[-4:], "big", signed=True), value)
+            return
+        key = read_key(raw)
+        if value is not None:
             self._owners.ensure(key.group)
-        self.table.replay(key, record.value, producer_id)
+        self.table.replay(key, value, producer_id)
+        # While a log is loaded most records are of the same group and topic as the one before. Later one before it may
+        # be undone, and the group with it.
+        is_followed = value is not None and producer_id < 0 and not self._timeline.is_kept
+        self._start = raw[:-4] if is_followed else b""
+
+    def something_else(self) -> None:
+        """A record of another kind is replayed: the group may be gone with it."""
+        self._start = b""
 
     # -- committing
 

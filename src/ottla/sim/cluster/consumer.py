@@ -129,7 +129,7 @@ class Consumer:
             try:
                 self._read(place, row, name, since)
             except CorruptBatch as error:
-                if not oracle.is_rotten(place.id):
+                if not oracle.is_rotten(place.id, since):
                     oracle.complain(f"{name}: {error}")
                 oracle.counts["rot found by a consumer"] += 1
 

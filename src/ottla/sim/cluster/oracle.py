@@ -62,6 +62,8 @@ class PartitionStory:
     """By replica: where its log ended before that. What is committed lies below the least of these."""
     rotten: dict[int, int] = field(default_factory=dict)
     """By replica: the first offset that it can no longer read, as bits have flipped."""
+    mended_at: float = -1.0
+    """When the last of them was taken away."""
     replaced: set[int] = field(default_factory=set)
     """Replicas that have new disks, and nothing of the partition yet."""
     needs_help: bool = False
@@ -200,10 +202,14 @@ class Oracle(Journal):
     def mended(self, node: int, partition: PartitionId) -> None:
         """Somebody has taken the rotten files away: the node has nothing of the partition now."""
         del self.partitions[partition].rotten[node]
+        self.partitions[partition].mended_at = self.now()
         self.lost_power(node, {partition: 0})
 
-    def is_rotten(self, partition: PartitionId) -> bool:
-        return bool(self.partitions[partition].rotten)
+    def is_rotten(self, partition: PartitionId, since: float) -> bool:
+        """Whether somebody had rotten records of it at that time, or later. Brokers send them as they are, as Kafka's:
+        it is the consumer who looks at checksums."""
+        story = self.partitions[partition]
+        return bool(story.rotten) or story.mended_at >= since
 
     def _excuse(self, story: PartitionStory) -> None:
         if not story.trusted or not all(replica in story.ends for replica in story.trusted):
