@@ -11,6 +11,7 @@ import click
 from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import topic_names
 from ottla.cli.output import Column, note, output_option, print_rows
+from ottla.cli.times import iso
 from ottla.model.errors import OttlaError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ COLUMNS: Final = (
     Column("DIRTY BYTES", "dirty_bytes"),
     Column("ACTIVE BYTES", "active_bytes"),
     Column("LAST SAVED", "saved_bytes"),
+    Column("LAST COMPACTED", lambda row: "-" if row["last_cleaned_ms"] is None else iso(row["last_cleaned_ms"])),
 )
 
 
