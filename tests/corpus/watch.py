@@ -13,6 +13,7 @@ from tests.waiting import PATIENCE_S
 from ottla.testing.process import NodeProcess
 
 _API_VERSIONS = 18
+_IMPORTED_AFTER_S = 3.0  # what a node imports in the background after its start is no growth
 
 
 class Watch:
@@ -25,6 +26,8 @@ class Watch:
         self.grown = 0
         self._node = node
         self._every_s = every_s
+        age_s = time.time() - psutil.Process(node.pid).create_time()
+        time.sleep(max(_IMPORTED_AFTER_S - age_s, 0))
         self._before = self._memory()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._ping, daemon=True)

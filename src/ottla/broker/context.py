@@ -67,6 +67,16 @@ class Waiting(NamedTuple):
     answer: Callable[[Any], Any]
 
 
+async def settled(answer: Any) -> Any:
+    """What a handler gave: an answer, a coroutine of it, or what it waits for."""
+    if isinstance(answer, Waiting):
+        is_told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer.told.add_done_callback(lambda _: None if is_told.done() else is_told.set_result(None))
+        await is_told
+        return answer.answer(answer.told)
+    return await answer if asyncio.iscoroutine(answer) else answer
+
+
 Handler = Callable[[Context, Any], Any]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.broker.context import Api, Context, Waiting
+from ottla.broker.context import Api, Context, Waiting, settled
 from ottla.broker.controller_channel import ControllerIsHere
 from ottla.broker.error_codes import errors_in
 from ottla.broker.long_requests import SMALL_BYTES, LongRequests
@@ -116,8 +116,7 @@ class Dispatcher:
         except KafkaError as error:
             context = context._replace(refusal=ApiError(error.code, error.message))
         header = context.header
-        answer = api.handle(context, decode_request(header.key, header.version, frame[header.body :]))
-        return await answer if asyncio.iscoroutine(answer) else answer
+        return await settled(api.handle(context, decode_request(header.key, header.version, frame[header.body :])))
 
     def _unsupported(self, api: Api | None, context: Context) -> bytes:
         """Kafka closes the connection; only ApiVersions answers, so that a newer client can step down (KIP-511)."""

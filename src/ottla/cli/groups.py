@@ -8,8 +8,6 @@ from typing import Any
 
 import click
 
-from ottla.model.near_miss import did_you_mean
-
 Commands = Mapping[str, tuple[str, str]]
 """By name: the module, whose attribute `command` it is, and its line of help."""
 
@@ -22,6 +20,8 @@ class SuggestingGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args[0] not in known and not args[0].startswith("-"):
+            from ottla.model.near_miss import did_you_mean  # only when it is needed: commands answer at once
+
             ctx.fail(f"There is no command {args[0]!r}{did_you_mean(args[0], known, cutoff=0.5) or '.'}")
         return super().resolve_command(ctx, args)
 

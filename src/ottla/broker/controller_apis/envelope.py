@@ -7,11 +7,10 @@ closes the client's connection, others it tells the client as UNKNOWN_SERVER_ERR
 
 from __future__ import annotations
 
-import asyncio
 from ipaddress import ip_address
 from typing import Any, Final
 
-from ottla.broker.context import Api, Context
+from ottla.broker.context import Api, Context, settled
 from ottla.broker.error_codes import errors_in
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Principal, Resource
@@ -33,9 +32,7 @@ async def handle(context: Context, request: Any) -> Any:
     except KafkaError as error:
         return _failed(context, error.code)
     inner = context._replace(header=header, principal=principal, forwarded_host=host)
-    answer = api.handle(inner, entity)
-    if asyncio.iscoroutine(answer):
-        answer = await answer
+    answer = await settled(api.handle(inner, entity))
     if ErrorCode.not_controller in errors_in(answer):
         return _failed(context, ErrorCode.not_controller)
     data = response_frame(header.correlation_id, answer)[_SIZE_BYTES:]
