@@ -134,7 +134,8 @@ def _outage(
     cluster: Cluster, number: int, leads: bool, controls: bool, strike: Callable[[Node], None]
 ) -> dict[str, Any]:
     controller = asyncio.run(active_controller(cluster))
-    victim = controller if controls else next(each for each in cluster.members if each != controller)
+    rest = [each for each in cluster.members if each != controller]
+    victim = controller if controls else rest[number % len(rest)]  # in turn: one that keeps dying is another matter
     others = [each for each in cluster.members if each != victim]
     topic = f"outage-{number}"
     replicas = [victim, *others] if leads else [*others, victim]

@@ -95,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._socket: socket.socket | None = None  # the transport's
         self._lost: ConnectionFailed | None = None
+        self._has_ended = False
         self._pending: deque[_Pending] = deque()
         self._next_correlation_id = 0
         self._writable = asyncio.Event()
@@ -250,7 +251,19 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its base class
         self._socket = socket_of(self._transport)
 
+    def eof_received(self) -> None:
+        """Told in the turn in which it comes: `connection_lost` is a turn later, and others ask in between."""
+        self._end(None)
+
     def connection_lost(self, error: Exception | None) -> None:
+        self._end(error)
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def _end(self, error: Exception | None) -> None:
+        if self._has_ended:
+            return
+        self._has_ended = True
         if self._lost is None:
             reason = f": {error}" if error else "; a broker does so with what it cannot read or does not support"
             self._lost = ConnectionFailed(f"connection to {self.peer} was closed{reason}")
@@ -262,8 +275,6 @@ class Connection(asyncio.BufferedProtocol):
             answer = self._pending.popleft().answer
             if not answer.done():
                 answer.set_exception(self._lost)
-        if not self._closed.done():
-            self._closed.set_result(None)
         if self.on_lost is not None:
             self.on_lost(self, self._lost)
 
