@@ -94,3 +94,23 @@ def test_it_does_not_accept_before_it_serves(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.ERROR):
         asyncio.run(story())
     assert not caplog.records
+
+
+def test_one_that_has_gone_again_is_no_fault_of_who_connects() -> None:
+    """A socket has no peer any more once that one has reset it."""
+
+    class Transport(asyncio.Transport):
+        def get_extra_info(self, name: str, default: object = None) -> object:
+            return socket.socket() if name == "socket" else None
+
+    async def story() -> None:
+        transport = Transport()
+
+        async def connected(*_: object) -> tuple[asyncio.Transport, asyncio.Protocol]:
+            return transport, asyncio.Protocol()
+
+        asyncio.get_running_loop().create_connection = connected  # type: ignore[method-assign, assignment]
+        found, _ = await TcpNetwork().connect(asyncio.Protocol, "127.0.0.1", 1)
+        assert found is transport
+
+    asyncio.run(story())

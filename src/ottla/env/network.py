@@ -157,8 +157,9 @@ class TcpNetwork:
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         transport, protocol = await asyncio.get_running_loop().create_connection(factory, host, port)
-        if (sock := transport.get_extra_info("socket")) is not None:
-            tune(sock, transport.get_extra_info("peername")[0])
+        sock, peer = transport.get_extra_info("socket"), transport.get_extra_info("peername")
+        if sock is not None and peer is not None:  # nobody, if the other has gone again already
+            tune(sock, peer[0])
         return transport, protocol
 
 
