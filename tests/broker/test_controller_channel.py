@@ -22,14 +22,19 @@ from ottla.metadata.controller.requests import (
     AllocateProducerIds,
     AlteredPartition,
     AlterPartition,
+    AlterPartitionReassignments,
     AssignReplicasToDirs,
     BrokerHeartbeat,
     CreateTopics,
+    ElectionType,
+    ElectLeaders,
     HeartbeatReply,
     IsrMember,
     NewTopic,
     PartitionAlteration,
+    PartitionsOf,
     ProducerIdBlock,
+    Reassignment,
     RegisterBroker,
     RegisterController,
     ReplicaDirectory,
@@ -46,7 +51,7 @@ from ottla.wire.build import build, response_type
 
 HEARTBEAT = BrokerHeartbeat(1, 7, 100)
 ALL_WELL = HeartbeatReply(is_caught_up=True, is_fenced=False, should_shut_down=False)
-OFFERS = {19: (2, 7), 56: (2, 3), 62: (0, 4), 63: (0, 2), 67: (0, 0), 70: (0, 0), 73: (0, 0)}
+OFFERS = {19: (2, 7), 43: (0, 2), 45: (0, 1), 56: (2, 3), 62: (0, 4), 63: (0, 2), 67: (0, 0), 70: (0, 0), 73: (0, 0)}
 SETTINGS = ChannelSettings("broker-1", heartbeat_ms=1000, request_ms=2000, connect_ms=1000)
 TOPIC, OTHER_TOPIC, DIR = UUID(int=11), UUID(int=12), UUID(int=13)
 
@@ -403,6 +408,39 @@ def altered(topic: UUID, index: int, code: ErrorCode = ErrorCode.none) -> dict[s
             },
             (TopicCreated("t", ApiError(ErrorCode.none), TOPIC, 3, 2),),
             {"validate_only": False},
+        ),
+        (
+            ElectLeaders(ElectionType.PREFERRED, (PartitionsOf("t", (1, 2)),)),
+            {
+                "replica_election_results": [
+                    {
+                        "topic": "t",
+                        "partition_result": [
+                            {"partition_id": 1, "error_code": ErrorCode.none, "error_message": None},
+                            {"partition_id": 2, "error_code": ErrorCode.election_not_needed, "error_message": "no"},
+                        ],
+                    }
+                ]
+            },
+            (("t", ((1, ApiError(ErrorCode.none)), (2, ApiError(ErrorCode.election_not_needed, "no")))),),
+            {"election_type": 0},
+        ),
+        (
+            AlterPartitionReassignments((("t", (Reassignment(1, (3, 2)), Reassignment(2, None))),)),
+            {
+                "error_message": None,
+                "responses": [
+                    {
+                        "name": "t",
+                        "partitions": [
+                            {"partition_index": 1, "error_code": ErrorCode.none, "error_message": None},
+                            {"partition_index": 2, "error_code": ErrorCode.none, "error_message": None},
+                        ],
+                    }
+                ],
+            },
+            (("t", ((1, ApiError(ErrorCode.none)), (2, ApiError(ErrorCode.none)))),),
+            {},
         ),
         (
             RegisterController(2, UUID(int=5), (Endpoint("CONTROLLER", "host", 9093, 0),), ()),

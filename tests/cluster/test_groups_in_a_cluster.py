@@ -11,13 +11,18 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tests.broker.apis.asking import FIND_COORDINATOR, ask
-from tests.cluster.clients import QUIET, a_name, create_topic, isr_is_full, produce
+from tests.cluster.clients import QUIET, a_name, create_topic, isr_is_full, leaders, produce
 from tests.waiting import PATIENCE_S, until
 
 from ottla.cli.admin import session
+from ottla.cli.admin.elections import Election, elect
+from ottla.cli.admin.reassignments import move
+from ottla.cli.admin.session import Session
 from ottla.cli.cluster_options import Addresses, Cluster
 from ottla.cli.group.why import report_on
+from ottla.coordinator.group.hashing import group_hash
 from ottla.model.errors import OttlaError
+from ottla.model.names import TopicPartition as TopicPartitionName
 from ottla.testing.process_cluster import ProcessCluster
 
 OFFSETS = "__consumer_offsets"
@@ -84,15 +89,25 @@ def committed(cluster: ProcessCluster, topic: str, group: str, partitions: int) 
         consumer.close()
 
 
-def first_rebalance(cluster: ProcessCluster, group: str) -> dict[str, Any] | None:
-    """As `ottla group why --output json` tells it, once it is complete."""
+def history(cluster: ProcessCluster, group: str) -> list[dict[str, Any]]:
+    """As `ottla group why --output json` tells it."""
     where = Cluster(Addresses().convert(cluster.bootstrap, None, None))
     try:
         report = session.run(where, lambda there: report_on(there, group, None, int(time.time() * 1000)))
     except OttlaError:  # nothing is known of it yet
-        return None
+        return []
     told: list[dict[str, Any]] = report.as_value(100)["history"]
-    return next((each for each in told if each["number"] == 0 and each.get("outcome") == "completed"), None)
+    return told
+
+
+def first_rebalance(cluster: ProcessCluster, group: str) -> dict[str, Any] | None:
+    """Once it is complete."""
+    found = (each for each in history(cluster, group) if each["number"] == 0 and each.get("outcome") == "completed")
+    return next(found, None)
+
+
+def numbers_told(cluster: ProcessCluster, group: str) -> set[int]:
+    return {each["number"] for each in history(cluster, group)}
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -116,6 +131,38 @@ def test_a_group_goes_on_where_it_was_when_its_coordinator_moves(
     member.close()
     assert member.seen == Counter(b"%d" % number for number in range(60)), "each once: no commit was forgotten"
     assert committed(whole, topic, group, 3) == 60
+
+
+def led_by(cluster: ProcessCluster, topic: str, group: str) -> int:
+    found = leaders(cluster, topic)
+    return found[group_hash(group) % len(found)] if found else 0
+
+
+def test_a_history_that_was_led_astray_comes_back_to_its_coordinator(whole: ProcessCluster) -> None:
+    topic, group = create_topic(whole), a_name("group")
+    produce(whole.bootstrap, topic, [b"1"])
+    first = Member(whole, topic, group, "classic")
+    first.read(1)
+    remembered = until(lambda: first_rebalance(whole, group))
+    there = coordinator(whole, group)
+    elsewhere, third = (each for each in whole.ids if each != there)
+    partition = TopicPartitionName(HISTORY, group_hash(group) % len(leaders(whole, HISTORY)))
+
+    async def lead_astray(asked: Session) -> None:
+        assert await move(asked, {partition: [elsewhere, third, there]}) == {partition: None}
+        assert await elect(asked, Election.PREFERRED, [partition]) == {partition: None}
+
+    until(lambda: isr_is_full(whole, HISTORY))
+    session.run(Cluster(Addresses().convert(whole.bootstrap, None, None)), lead_astray)
+    until(lambda: led_by(whole, HISTORY, group) == elsewhere)
+    first.close()  # something to remember
+    second = Member(whole, topic, group, "classic")
+    produce(whole.bootstrap, topic, [b"2"])
+    second.read(1)
+    until(lambda: coordinator(whole, group) == led_by(whole, HISTORY, group))
+    until(lambda: numbers_told(whole, group) >= {0, 1})
+    assert first_rebalance(whole, group) == remembered
+    second.close()
 
 
 def test_commits_outlive_every_node_in_turn(whole: ProcessCluster) -> None:

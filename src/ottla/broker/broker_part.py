@@ -13,7 +13,8 @@ from ottla.broker.auto_create import AutoCreate
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.group_coordinator import GroupCoordinator, offsets_topic
-from ottla.broker.group_history import GroupHistory, history_topic
+from ottla.broker.group_history import GroupHistory
+from ottla.broker.group_history_place import HistoryPlace, history_topic
 from ottla.broker.known_partitions import KnownPartitions
 from ottla.broker.lifecycle import Lifecycle, lifecycle_settings
 from ottla.broker.listening import Listening
@@ -152,7 +153,8 @@ class BrokerPart:
         checkpointed = {key: offset for log_dir in opened.online for key, offset in log_dir.high_watermarks.items()}
         node.replicas = Replicas(env, config, node.logs, node.waiting, checkpointed, node.directories.assign)
         node.replicas.replicate(timers, node.controller, lambda: node.broker_epoch)
-        history = GroupHistory(env, timers, lambda: node.image, node.auto_create.start)
+        place = HistoryPlace(node.controller, node.config.node_id, lambda: node.image, node.auto_create.start)
+        history = GroupHistory(env, timers, lambda: node.image, place)
         env.metrics.add(history.collect)
         node.loop_lag.on_standstill.append(history.stood_still)
         node.groups = GroupCoordinator(env, timers, config, lambda: node.image, history)

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.group_history_place import HistoryPlace
 from ottla.broker.group_metrics import RebalanceMetrics
 from ottla.coordinator.group.events import Event, Topic
 from ottla.coordinator.group.hashing import group_hash
@@ -24,16 +25,14 @@ from ottla.coordinator.group.history.rebalances import Topics
 from ottla.coordinator.group.history.words import in_one_line
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.runtime import Runtime
-from ottla.coordinator.shard import Shard, State
+from ottla.coordinator.shard import Shard
 from ottla.env.breath import Breath
 from ottla.env.ports import Env
 from ottla.env.tasks import Tasks
 from ottla.env.timers import TimerWheel
-from ottla.metadata.controller.requests import USE_DEFAULT, NewTopic
 from ottla.metadata.image import MetadataImage
-from ottla.model.config import BrokerConfig
 from ottla.model.errors import KafkaError
-from ottla.model.names import HISTORY_TOPIC, OFFSETS_TOPIC
+from ottla.model.names import HISTORY_TOPIC
 
 if TYPE_CHECKING:
     from ottla.env.metrics import Gathered
@@ -44,14 +43,11 @@ _LATER_MS: Final = 2000  # when something has to be there first
 
 
 class GroupHistory:
-    def __init__(
-        self, env: Env, timers: TimerWheel, image: Callable[[], MetadataImage], create: Callable[[list[str]], None]
-    ) -> None:
-        """`create` has topics created, in the background."""
+    def __init__(self, env: Env, timers: TimerWheel, image: Callable[[], MetadataImage], place: HistoryPlace) -> None:
         self._env = env
         self._timers = timers
         self._image = image
-        self._create = create
+        self._place = place
         self._is_due = False
         self._metrics = RebalanceMetrics()
         self._tasks = Tasks(lambda error: _log.error("the history of groups failed: %s", error, exc_info=error))
@@ -104,8 +100,7 @@ class GroupHistory:
         finally:
             self._is_due = False
         if self._historian.has_work:
-            if self._image().topic(HISTORY_TOPIC) is None:
-                self._create([HISTORY_TOPIC])
+            await self._place.prepare({group_hash(group_id) for group_id in self._historian.waiting})
             self._think_soon(_LATER_MS)
 
     def _readiness(self, group_id: str) -> Readiness:
@@ -115,11 +110,7 @@ class GroupHistory:
         try:
             self.runtime.shard(partition)
         except KafkaError:
-            is_loading = any(
-                shard.partition.key.partition == partition and shard.state is State.LOADING
-                for shard in self.runtime.active
-            )
-            return Readiness.LOADING if is_loading else Readiness.NOT_WRITABLE
+            return Readiness.LOADING if self._place.coordinates(group_hash(group_id)) else Readiness.ELSEWHERE
         return Readiness.WRITABLE
 
     def _write(self, group_id: str, records: list[StoredRecord]) -> None:
@@ -199,27 +190,3 @@ class HistoryMachine:
     def stopped(self) -> None:
         for group_id in self._groups():
             self._historian.forget(group_id)
-
-
-def history_topic(image: MetadataImage, config: BrokerConfig) -> NewTopic:
-    """On the same brokers as the groups themselves, so that it moves with their coordinators."""
-    offsets = image.topic(OFFSETS_TOPIC)
-    places: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    partitions, replicas = USE_DEFAULT, USE_DEFAULT
-    if offsets is not None:
-        places = tuple((number, each.replicas) for number, each in offsets.partitions.items())
-    else:  # somebody asked for it before there was a group
-        partitions = config.get_int("offsets.topic.num.partitions")
-        replicas = config.get_int("offsets.topic.replication.factor")
-    return NewTopic(
-        HISTORY_TOPIC,
-        partitions,
-        replicas,
-        places,
-        configs=(
-            ("cleanup.policy", "compact,delete"),
-            ("compression.type", "producer"),
-            ("retention.ms", str(7 * 24 * 3600 * 1000)),
-            ("segment.bytes", str(16 * 1024 * 1024)),
-        ),
-    )

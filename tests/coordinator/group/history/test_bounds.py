@@ -143,8 +143,19 @@ def test_nothing_is_thought_before_what_was_before_is_known() -> None:
     world.historian.note(MemberJoined(world.now, "late", 0, "member", None, "client", "/10.0.0.1", None))
     world.historian.note(RebalanceStarted(world.now, "late", 0, Cause.MEMBER_JOINED, ("member",), None, True))
     assert list(world.historian.think(lambda group: Readiness.LOADING)) == []
+    assert world.historian.waiting == {"late"}
     assert world.historian.has_work
     assert dict(world.historian.think(lambda group: Readiness.NOT_WRITABLE)) == {"late": []}
     ((group, records),) = world.historian.think(lambda group: Readiness.WRITABLE)
     assert (group, len(records)) == ("late", 2)  # the rebalance, and who is there
     assert not world.historian.has_work
+
+
+def test_a_group_that_went_elsewhere_leaves_nothing_to_do() -> None:
+    world = World(0)
+    world.historian.note(MemberJoined(world.now, "noted", 0, "member", None, "client", "/10.0.0.1", None))
+    assert dict(world.historian.think(lambda group: Readiness.NOT_WRITABLE)) == {"noted": []}
+    world.historian.note(MemberJoined(world.now, "held", 0, "member", None, "client", "/10.0.0.1", None))
+    assert world.historian.waiting == {"noted", "held"}
+    assert list(world.historian.think(lambda group: Readiness.ELSEWHERE)) == []
+    assert not world.historian.has_work and not world.historian.groups

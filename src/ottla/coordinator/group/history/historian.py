@@ -44,6 +44,7 @@ class Readiness(Enum):
     LOADING = auto()  # what was before is not known yet
     NOT_WRITABLE = auto()
     WRITABLE = auto()
+    ELSEWHERE = auto()  # it is not coordinated here any more
 
 
 class Historian:
@@ -110,6 +111,11 @@ class Historian:
     def has_work(self) -> bool:
         return bool(self._noted or self._to_write)
 
+    @property
+    def waiting(self) -> set[str]:
+        """The groups that there is work for."""
+        return {*(event.group_id for event, _ in self._noted), *self._to_write}
+
     def think(
         self, readiness: Callable[[str], Readiness] = lambda group_id: Readiness.WRITABLE
     ) -> Iterator[tuple[str, list[StoredRecord]]]:
@@ -119,8 +125,11 @@ class Historian:
         while noted:
             event, contact = piece = noted.popleft()
             group_id = event.group_id
-            if readiness(group_id) is Readiness.LOADING:
+            ready = readiness(group_id)
+            if ready is Readiness.LOADING:
                 held.append(piece)
+            elif ready is Readiness.ELSEWHERE:
+                self.forget(group_id)
             elif isinstance(event, GroupDeleted):
                 yield group_id, self._deleted(group_id)
             elif not isinstance(event, GroupLoaded) or self._is_known(group_id):
@@ -130,7 +139,10 @@ class Historian:
                 yield group_id, []
         self._noted.extendleft(reversed(held))
         for group_id in list(self._to_write):
-            if group_id in self._to_write and readiness(group_id) is Readiness.WRITABLE:
+            ready = readiness(group_id)
+            if ready is Readiness.ELSEWHERE:
+                self.forget(group_id)
+            elif group_id in self._to_write and ready is Readiness.WRITABLE:
                 del self._to_write[group_id]
                 yield group_id, self._records(group_id)
 
