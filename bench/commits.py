@@ -86,8 +86,8 @@ def _exchange(group_id: str, topic: str, partitions: int, member: ClassicMember 
     answer = {"throttle_time": timedelta(0), "topics": [{"name": topic, "partitions": fine}]}
     head = codec.request_header(*OFFSET_COMMIT, 0, "bench")
     return (
-        head + codec.encode_request(build(request_type(*OFFSET_COMMIT), request)),
-        struct.pack(">ib", 0, 0) + codec.encode_response(build(response_type(*OFFSET_COMMIT), answer)),
+        head + codec.encode_body(build(request_type(*OFFSET_COMMIT), request)),
+        struct.pack(">ib", 0, 0) + codec.encode_body(build(response_type(*OFFSET_COMMIT), answer)),
     )
 
 

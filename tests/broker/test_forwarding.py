@@ -26,7 +26,7 @@ from ottla.security.authorizer import ANONYMOUS, Principal
 from ottla.security.principal_codec import UnreadablePrincipal, decode_principal, encode_principal
 from ottla.testing.cluster import Cluster, running_cluster
 from ottla.wire.build import build, request_type
-from ottla.wire.codec import encode_request, request_header
+from ottla.wire.codec import encode_body, request_header
 
 ENVELOPE, TOPIC, BROKER, LOGGER = 58, 2, 4, 8
 
@@ -161,7 +161,7 @@ def envelope(data: bytes, principal: bytes = encode_principal(ANONYMOUS), host: 
 
 def wrapped(principal: bytes = encode_principal(ANONYMOUS), host: bytes = bytes(4)) -> dict[str, bytes]:
     values = {"topics": [new_topic("in-an-envelope")], "timeout": timedelta(seconds=30), "validate_only": True}
-    body = encode_request(build(request_type(CREATE_TOPICS, 7), values))
+    body = encode_body(build(request_type(CREATE_TOPICS, 7), values))
     return envelope(request_header(CREATE_TOPICS, 7, 77, "somebody") + body, principal, host)
 
 

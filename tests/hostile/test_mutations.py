@@ -20,7 +20,7 @@ from ottla.record.builder import build_batch
 from ottla.record.records import Record
 from ottla.testing.process import NodeProcess
 from ottla.wire.build import build, request_type
-from ottla.wire.codec import encode_request
+from ottla.wire.codec import encode_body
 from ottla.wire.varint import uvarint
 
 HUGE = (
@@ -48,7 +48,7 @@ def victim(node: NodeProcess) -> UUID:
 
 
 def body_of(api: Api, version: int, topic_id: UUID) -> bytes:
-    return encode_request(build(request_type(api.key, version), question(api.key, VICTIM, topic_id)))
+    return encode_body(build(request_type(api.key, version), question(api.key, VICTIM, topic_id)))
 
 
 def mutations(body: bytes, dice: random.Random, times: int) -> Iterator[bytes]:

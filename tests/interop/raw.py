@@ -19,7 +19,7 @@ _numbers = count(1)
 
 def frame(api: int, version: int, **values: Any) -> bytes:
     """A whole request, size included; values are those of the newest version, as `wire.build` takes them."""
-    return framed(api, version, codec.encode_request(build(request_type(api, version), values)))
+    return framed(api, version, codec.encode_body(build(request_type(api, version), values)))
 
 
 def framed(api: int, version: int, body: bytes, client_id: str = "raw") -> bytes:

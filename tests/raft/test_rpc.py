@@ -80,7 +80,7 @@ def key_and_version(entity: Any) -> tuple[int, int]:
 def test_a_request_arrives_as_it_was_sent(request_: Request) -> None:
     entity = rpc.request_entity(request_)
 
-    received = codec.decode_request(*key_and_version(entity), codec.encode_request(entity))
+    received = codec.decode_request(*key_and_version(entity), codec.encode_body(entity))
 
     assert rpc.request_of(received) == request_
 
@@ -89,9 +89,7 @@ def test_a_request_arrives_as_it_was_sent(request_: Request) -> None:
 def test_a_response_arrives_as_it_was_sent(response: Response) -> None:
     entity = rpc.response_entity(response, "CONTROLLER")
 
-    received = rpc.response_of(
-        codec.decode_response(*key_and_version(entity), codec.encode_response(entity)), "CONTROLLER"
-    )
+    received = rpc.response_of(codec.decode_response(*key_and_version(entity), codec.encode_body(entity)), "CONTROLLER")
 
     if isinstance(received, FetchResponse):
         received = replace(received, batches=tuple(batch_of(bytes(batch.data)) for batch in received.batches))
@@ -104,7 +102,7 @@ def test_answers_about_voters_arrive_as_they_were_sent(key: int) -> None:
     entity = rpc.response_entity(response, "CONTROLLER", key)
     assert entity.__api_key__ == key
 
-    received = codec.decode_response(*key_and_version(entity), codec.encode_response(entity))
+    received = codec.decode_response(*key_and_version(entity), codec.encode_body(entity))
 
     assert rpc.response_of(received, "CONTROLLER") == response
 

@@ -104,7 +104,7 @@ def test_the_request_carries_client_id_and_body() -> None:
         (3, 12, 0, "tester"),
         (3, 12, 1, "tester"),
     ]
-    assert seen[0][1] == codec.encode_request(REQUEST)
+    assert seen[0][1] == codec.encode_body(REQUEST)
 
 
 @pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])

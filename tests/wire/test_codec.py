@@ -35,7 +35,7 @@ def test_every_version_comes_back_as_it_went_out(key: int) -> None:
     for entity_type in schemas(key):
         for _ in range(ROUNDS):
             entity = sample(entity_type, random)
-            data = codec.encode_response(entity)
+            data = codec.encode_body(entity)
 
             assert data == encode_with_unknown_tags(entity, None), "the tests' own encoder does as kio does"
             assert decode(entity_type, data) == entity
@@ -145,18 +145,18 @@ def test_bytes_after_the_message_are_ignored_as_kafka_does() -> None:
         topics=None, allow_auto_topic_creation=True, include_topic_authorized_operations=False
     )
 
-    assert decode_request(3, 12, codec.encode_request(request) + b"more") == request
+    assert decode_request(3, 12, codec.encode_body(request) + b"more") == request
 
 
 @pytest.mark.parametrize("wrapper", [bytes, bytearray, memoryview, lambda data: memoryview(bytearray(data))])
 def test_any_buffer_will_do(wrapper: Any) -> None:
     request = metadata_v1.MetadataRequest(topics=())
 
-    assert decode_request(3, 1, wrapper(codec.encode_request(request))) == request
+    assert decode_request(3, 1, wrapper(codec.encode_body(request))) == request
 
 
 def test_an_error_code_newer_than_we_are_is_an_unknown_error() -> None:
-    data = bytearray(codec.encode_response(v0.ApiVersionsResponse(error_code=ErrorCode.none, api_keys=())))
+    data = bytearray(codec.encode_body(v0.ApiVersionsResponse(error_code=ErrorCode.none, api_keys=())))
     data[:2] = (9999).to_bytes(2, "big")
 
     assert decode_response(18, 0, data).error_code == ErrorCode.unknown_server_error
@@ -196,7 +196,7 @@ def test_the_table_of_flexible_versions_agrees_with_the_schemas() -> None:
             else:
                 expected = codec.response_header(key, entity_type.__version__, 7)
                 made = header(correlation_id=7)
-            assert codec.encode_request(made) == expected
+            assert codec.encode_body(made) == expected
 
 
 @pytest.mark.parametrize(("key", "version"), [(3, 1), (3, 12), (18, 0), (18, 4), (18, 99), (17, 1)])
@@ -253,6 +253,6 @@ def test_a_response_frame_is_size_header_and_body(entity: Any) -> None:
 
     key, version = entity.__api_key__, entity.__version__
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-    assert frame[4:] == codec.response_header(key, version, 99) + codec.encode_response(entity)
+    assert frame[4:] == codec.response_header(key, version, 99) + codec.encode_body(entity)
     body = frame[4:][codec.response_body_position(key, version, frame[4:]) :]
     assert decode_response(key, version, body) == entity

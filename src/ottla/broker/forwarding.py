@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.env.metrics import Times
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.security.principal_codec import encode_principal
-from ottla.wire.codec import decode_response, encode_request, request_header, response_body_position
+from ottla.wire.codec import decode_response, encode_body, request_header, response_body_position
 from ottla.wire.reply import CloseConnection
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Forwarding:
         """As `pass_on`, for a request of the same API and version that was made of the client's."""
         key, version, correlation_id, client_id, _ = context.header
         header = request_header(key, version, correlation_id, client_id or "")
-        answer = await self._answer(context, header + encode_request(entity))
+        answer = await self._answer(context, header + encode_body(entity))
         return decode_response(key, version, memoryview(answer)[response_body_position(key, version, answer) :])
 
     async def _answer(self, context: Context, request: bytes) -> bytes:

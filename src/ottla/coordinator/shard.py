@@ -3,7 +3,7 @@
     loading   the log is replayed; requests are refused with COORDINATOR_LOAD_IN_PROGRESS
     active    an operation decides; its records are applied at once and wait in a batch with those of other operations
               of this turn of the loop (or as `Haste` says); the batch is appended; once it is committed the replies go
-              out. The first operation for a while that knows how to apply its own records need not wait for others
+              out
     closed    leadership is elsewhere
 
 An append that fails takes back all that was decided since: later decisions were built on it.
@@ -54,6 +54,7 @@ class Haste(Enum):
     """When what was decided is appended. Records that wait are appended with the first that does not."""
 
     NOW = "few ask here at a time: to wait for others' records would only cost time"
+    WHEN_CALM = "at once if nobody else is at it, else with this turn"
     THIS_TURN = "with those of other operations of this turn of the loop"
     NEXT = "nobody waits for it: with the next records, or in a moment if none come"
 
@@ -210,8 +211,8 @@ class Shard(Generic[M]):
 
     def _accept(self, outcome: Outcome[Any], tell: Tell, haste: Haste = Haste.THIS_TURN) -> None:
         if outcome.records:
-            if outcome.take_over is not None and self._is_calm():
-                self._append_at_once(outcome, outcome.take_over, tell)
+            if haste is Haste.WHEN_CALM and self._is_calm():
+                self._append_at_once(outcome, tell)
                 return
             size = _size(outcome.records)
             error = self._make_room(size) or self._apply(outcome, size)
@@ -219,11 +220,11 @@ class Shard(Generic[M]):
                 _undo(outcome, error)
                 tell(None, error)
                 return
-            if haste is Haste.THIS_TURN and not self._append_is_due:
+            if haste is Haste.NEXT:
+                self._loop.call_later(_MOMENT_S, self._append_what_waits)
+            elif haste is not Haste.NOW and not self._append_is_due:
                 self._append_is_due = True
                 self._loop.call_soon(self._append_what_waits)
-            elif haste is Haste.NEXT:
-                self._loop.call_later(_MOMENT_S, self._append_what_waits)
         self._await_commit(outcome, tell)
         if haste is Haste.NOW and outcome.records:
             self._append_what_waits()
@@ -234,7 +235,7 @@ class Shard(Generic[M]):
         """Whether nothing waits, and nothing was appended in this turn: then there is nobody to share a batch with."""
         return not self._batch and not self._waiting and self._loop.time() != self._appended_at
 
-    def _append_at_once(self, outcome: Outcome[Any], take_over: Callable[[], None], tell: Tell) -> None:
+    def _append_at_once(self, outcome: Outcome[Any], tell: Tell) -> None:
         """Applied when it is in the log, and so mostly committed: then there is nothing to keep for undoing it."""
         self._batch_base = base = self._end
         error = self._append_batch(build_plain_batch(outcome.records, self._env.clock.now_ms()))
@@ -242,14 +243,12 @@ class Shard(Generic[M]):
             _undo(outcome, error)
             tell(None, error)
             return
-        timeline = self.timeline
-        timeline.offset = base
         self._end = base + len(outcome.records)
-        timeline.is_kept = self._end > self.partition.high_watermark
+        self.timeline.is_kept = self._end > self.partition.high_watermark
         try:
-            take_over()
+            self._take_over(outcome, base)
         finally:
-            timeline.is_kept = True
+            self.timeline.is_kept = True
         self._await_commit(outcome, tell)
 
     def _await_commit(self, outcome: Outcome[Any], tell: Tell) -> None:
@@ -267,30 +266,29 @@ class Shard(Generic[M]):
         self, outcome: Outcome[Any], size: int, producer_id: int = -1, producer_epoch: int = -1
     ) -> KafkaError | None:
         """To the state and to the batch, all of them or none."""
-        records = outcome.records
-        before, first = len(self._batch), self._end
-        if not before:
-            self._batch_base = first
+        first = self._end
         try:
-            if outcome.take_over is not None:
-                self.timeline.offset = first
-                outcome.take_over()
-                self._batch += records
-                self._end += len(records)
-            else:
-                for record in records:
-                    self.timeline.offset = self._end
-                    self.machine.replay(record, producer_id, producer_epoch)
-                    self._batch.append(record)
-                    self._end += 1
+            self._take_over(outcome, first, producer_id, producer_epoch)
         except Exception:
             _log.exception("%s: what was decided cannot be applied", self.partition.key)
             self.timeline.undo(first)
-            del self._batch[before:]
-            self._end = first
             return KafkaError(ErrorCode.unknown_server_error, "what was decided cannot be applied")
+        if not self._batch:
+            self._batch_base = first
+        self._batch += outcome.records
+        self._end = first + len(outcome.records)
         self._batch_bytes += size
         return None
+
+    def _take_over(self, outcome: Outcome[Any], first: int, producer_id: int = -1, producer_epoch: int = -1) -> None:
+        """Into the state, as if its records had been read from this offset on."""
+        if outcome.take_over is not None:
+            self.timeline.offset = first
+            outcome.take_over()
+            return
+        for offset, record in enumerate(outcome.records, first):
+            self.timeline.offset = offset
+            self.machine.replay(record, producer_id, producer_epoch)
 
     def _give_up(self) -> None:
         """Whoever has waited too long is told so. What was decided may still come to be, and be undone if not."""

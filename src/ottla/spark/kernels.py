@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ottla.log.cleaning.kernels import (
+    APPEND_TIME_BIT,
     DAMAGED,
     HEADER,
     OVERHEAD,
@@ -19,10 +20,8 @@ from ottla.log.cleaning.kernels import (
     read_record,
     read_varint,
 )
+from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 
-APPEND_TIME_BIT: Final = 0x08
-TRANSACTIONAL_BIT: Final = 0x10
-CONTROL_BIT: Final = 0x20
 CODEC_BITS: Final = 0x07
 ABORT_MARKER: Final = 0
 

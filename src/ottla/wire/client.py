@@ -150,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
     async def call(self, request: Any, *, within: float = REQUEST_TIMEOUT_S) -> Any:
         """Sends one of kio's request entities and gives the response entity of the same version."""
         key, version = int(request.__api_key__), int(request.__version__)
-        body = await self.send_bytes(key, version, (codec.encode_request(request),), within=within)
+        body = await self.send_bytes(key, version, (codec.encode_body(request),), within=within)
         try:
             return codec.decode_response(key, version, body)
         except codec.MalformedRequest as error:
@@ -191,10 +191,10 @@ class Connection(asyncio.BufferedProtocol):
         from kio.schema.api_versions import v0, v4
 
         ask = v4.ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
-        body = await self.send_bytes(codec.API_VERSIONS, 4, (codec.encode_request(ask),), within=within)
+        body = await self.send_bytes(codec.API_VERSIONS, 4, (codec.encode_body(ask),), within=within)
         version = 4
         if int.from_bytes(body[:2], "big") == ErrorCode.unsupported_version.value:
-            oldest = codec.encode_request(v0.ApiVersionsRequest())
+            oldest = codec.encode_body(v0.ApiVersionsRequest())
             body = await self.send_bytes(codec.API_VERSIONS, 0, (oldest,), within=within)
             version = 0
         try:

@@ -117,18 +117,18 @@ def decode_response(key: int, version: int, body: Buffer) -> Any:
     return _decode(_response_types, key, version, body)
 
 
-def encode_request(entity: Any) -> bytes:
-    return _encode(entity)
-
-
-def encode_response(entity: Any) -> bytes:
-    """The body of an answer, without header."""
-    return _encode(entity)
+def encode_body(entity: Any) -> bytes:
+    """A request or an answer without its header."""
+    entity_type = type(entity)
+    writer = _writers.get(entity_type) or _load_writer(entity_type)
+    out = BytesIO()
+    writer(out, entity)
+    return out.getvalue()
 
 
 def response_frame(correlation_id: int, entity: Any) -> bytes:
     """The whole answer: size, header, body."""
-    body = _encode(entity)
+    body = encode_body(entity)
     if entity.__api_key__ != API_VERSIONS and entity.__flexible__:
         return _SIZE_AND_CORRELATION.pack(len(body) + 5, correlation_id) + b"\x00" + body
     return _SIZE_AND_CORRELATION.pack(len(body) + 4, correlation_id) + body
@@ -159,14 +159,6 @@ def _decode(types: Types, key: int, version: int, body: Buffer) -> Any:
     except Exception as error:
         raise MalformedRequest(f"{entity_type.__name__} version {version} cannot be read: {error}") from error
     return entity
-
-
-def _encode(entity: Any) -> bytes:
-    entity_type = type(entity)
-    writer = _writers.get(entity_type) or _load_writer(entity_type)
-    out = BytesIO()
-    writer(out, entity)
-    return out.getvalue()
 
 
 def _load(types: Types, key: int, version: int) -> _Loaded:

@@ -13,7 +13,7 @@ from ottla.broker.apis.fetch_request import FetchRequest, read
 from ottla.broker.apis.registry import ALL
 from ottla.broker.fetch_sessions import Wanted
 from ottla.wire.build import build, request_type
-from ottla.wire.codec import MalformedRequest, decode_request, encode_request
+from ottla.wire.codec import MalformedRequest, decode_request, encode_body
 
 (API,) = (api for api in ALL if api.name == "Fetch")
 VERSIONS = range(API.oldest, API.newest + 1)
@@ -39,7 +39,7 @@ def a_request(version: int, chance: random.Random) -> bytes:
         "forgotten_topics_data": [topic(9) | {"partitions": [1, 2]}] * chance.randrange(2),
         "rack_id": chance.choice(("", "räck")),
     }  # fmt: skip
-    return encode_request(build(request_type(1, version), values))
+    return encode_body(build(request_type(1, version), values))
 
 
 def by_schema(version: int, body: bytes) -> FetchRequest:

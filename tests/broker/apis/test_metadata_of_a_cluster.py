@@ -27,7 +27,7 @@ from ottla.wire.build import build, request_type
 from ottla.wire.codec import (
     RequestHeader,
     decode_response,
-    encode_request,
+    encode_body,
     response_body_position,
 )
 from ottla.wire.reply import Later, Message
@@ -84,7 +84,7 @@ def ask(node: Node, version: int = 13, listener: str = "OUT") -> Any:
     )
     header = RequestHeader(3, version, 1, "test", 0)
     context = Context(cast(Any, node), cast(Any, SimpleNamespace(listener=listener)), header, ANONYMOUS)
-    frame = memoryview(_found_out(metadata.handle(context, memoryview(encode_request(request)))))[4:]
+    frame = memoryview(_found_out(metadata.handle(context, memoryview(encode_body(request)))))[4:]
     return decode_response(3, version, frame[response_body_position(3, version, frame) :])
 
 

@@ -11,7 +11,7 @@ from ottla.broker.apis.offset_commit_again import CommitsBefore
 from ottla.broker.apis.offset_commit_format import BY_ID, FLEXIBLE, read_usual
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.wire.build import build, request_type
-from ottla.wire.codec import encode_request
+from ottla.wire.codec import encode_body
 
 KEY = 8
 IMAGE = MetadataImage()
@@ -34,7 +34,7 @@ def body(version: int, **other: Any) -> bytes:
         "group_instance_id": told["instance"],
         "topics": [{"name": told["topic"], "topic_id": told["topic_id"], "partitions": rows}],
     }  # fmt: skip
-    return encode_request(build(request_type(KEY, version), values))
+    return encode_body(build(request_type(KEY, version), values))
 
 
 def known(version: int, **other: Any) -> CommitsBefore:

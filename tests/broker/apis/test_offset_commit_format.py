@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.apis.offset_commit_format import BY_ID, FLEXIBLE, from_entity, read_usual
 from ottla.wire.build import build, request_type
-from ottla.wire.codec import decode_request, encode_request
+from ottla.wire.codec import decode_request, encode_body
 
 KEY = 8
 
@@ -34,7 +34,7 @@ def body(version: int, metadata: str | None = "", *, group: str = "billing", row
             {"name": "empty", "topic_id": UUID(int=6), "partitions": []},
         ],
     }
-    return encode_request(build(request_type(KEY, version), values))
+    return encode_body(build(request_type(KEY, version), values))
 
 
 @pytest.mark.parametrize("version", range(FLEXIBLE, BY_ID + 1))

@@ -28,6 +28,7 @@ from ottla.broker.long_requests import SMALL_BYTES
 from ottla.coordinator.group.machine import GroupMachine
 from ottla.coordinator.group.offsets import Member, Row
 from ottla.coordinator.machine import Outcome
+from ottla.coordinator.shard import Haste
 from ottla.env.ports import Buffer
 from ottla.env.slices import Rows
 from ottla.metadata.image import TopicImage
@@ -173,7 +174,7 @@ class _Committing:
 
     def begin(self, operation: Callable[[GroupMachine], Outcome[Any]]) -> Message | Later:
         try:
-            self._context.node.groups.shard_of(self._request.group_id).submit(operation, self._tell)
+            self._context.node.groups.shard_of(self._request.group_id).submit(operation, self._tell, Haste.WHEN_CALM)
         except KafkaError as error:
             return self._frame(error.code)
         if self._message is not None:

@@ -94,7 +94,7 @@ class PlainProducer:
             self._client.oracle.sends(batch.partition, batch.values)
         request = build(request_type(PRODUCE, VERSION), produce_request(VERSION, 0, batches))
         try:
-            await self._client.send_unanswered(leader, PRODUCE, VERSION, codec.encode_request(request))
+            await self._client.send_unanswered(leader, PRODUCE, VERSION, codec.encode_body(request))
         except NoAnswer:
             await self._client.refresh()
 

@@ -67,7 +67,7 @@ class PlainProducer:
             self._client.history.sends(batch.partition, batch.values)
         request = build(request_type(PRODUCE, self._version), produce_request(self._version, 0, batches))
         try:
-            await connection.send_unanswered(PRODUCE, self._version, (codec.encode_request(request),))
+            await connection.send_unanswered(PRODUCE, self._version, (codec.encode_body(request),))
         except ConnectionFailed:
             self._client.drop()
 
