@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 
 import pytest
+from tests.sim import planted_upkeep_bugs as bugs
 from tests.sim.test_cluster_oracle import FIRST, KEY, Told
 
 from ottla.broker.software import THIS
@@ -55,6 +56,26 @@ def test_a_cluster_is_upgraded_node_by_node(release: Release) -> None:
 
     assert seen["software replaced"] == 6
     assert seen["upgrade of features: none"] == 2
+
+
+WITHIN = 20
+"""Worlds, at most, until a planted mistake shows."""
+MISTAKES = [
+    pytest.param(bugs.give_up_one_segment_too_many, "windows", None),
+    pytest.param(bugs.count_one_second_as_three, "windows", None),
+    pytest.param(bugs.grant_what_not_all_support, "upgrade", RELEASES[0]),
+    pytest.param(bugs.throw_swaps_away, "tables", None, marks=(pytest.mark.slow, pytest.mark.timeout(900))),
+]
+
+
+@pytest.mark.parametrize(("plant", "workload", "release"), MISTAKES)
+def test_a_planted_bug_is_found(
+    plant: bugs.Plant, workload: str, release: Release | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    storm = Variation(rage_s=20.0, workloads=("records", workload))
+    plan = a_plan(release=release) if release is not None else None
+    assert any(run(seed, storm, plan=plan).violations for seed in range(WITHIN))
 
 
 class TestWhatMayBeGone:

@@ -28,6 +28,8 @@ class Inspector:
             self.look()
 
     def look(self) -> None:
+        clocks = [member.host.clock.now_ms() for member in self._members]
+        self._oracle.latest_ms = max(self._oracle.latest_ms, *clocks)
         for member in self._members:
             if member.node is not None and not member.is_starting:
                 self._look_at(member, member.node)
@@ -37,7 +39,6 @@ class Inspector:
             self._oracle.leads_quorum(node.raft.epoch, member.id)
         if not member.is_broker:
             return
-        self._oracle.latest_ms = max(self._oracle.latest_ms, member.host.clock.now_ms())
         for key, story in list(self._oracle.partitions.items()):
             partition = node.replicas.by_id.get(key)
             if partition is not None:

@@ -139,7 +139,7 @@ def _settings(random: Random) -> dict[str, str]:
         "controlled.shutdown.enable": "true",
         "log.initial.task.delay.ms": "500",
         "log.retention.check.interval.ms": str(random.choice((500, 3_000))),
-        "log.cleaner.backoff.ms": str(random.choice((200, 1_000, 5_000))),
+        "log.cleaner.backoff.ms": str(random.choice((1_000, 5_000))),
         "log.cleaner.dedupe.buffer.size": str(4 << 20),
         "log.cleaner.min.cleanable.ratio": str(random.choice((0.0, 0.3))),
         "log.segment.delete.delay.ms": str(random.choice((0, 500, 60_000))),

@@ -25,7 +25,7 @@ async def watched_offsets_topic(cast: Cast) -> Callable[[str], PartitionId]:
         if topic is not None:
             break
         await client.pause(0.05, 0.3)
-    size = cast.random(OFFSETS_TOPIC).choice((1_000, 5_000, 1 << 20))
+    size = cast.random(OFFSETS_TOPIC).choice((3_000, 10_000, 1 << 20))
     await configure(client, OFFSETS_TOPIC, {"internal.segment.bytes": str(size)})
     for number in range(topic.partitions):
         key, name = PartitionId(topic.id, number), f"{topic.name}-{number}"

@@ -53,7 +53,7 @@ class Bank(Workload):
     async def _make_internal(self, name: str) -> None:
         keeper = self.cast.keeper
         kind = TRANSACTION if name == TRANSACTION_TOPIC else GROUP
-        size = self._random.choice((1_000, 1 << 20))
+        size = self._random.choice((3_000, 1 << 20))
         while True:
             try:
                 await keeper.ask_any(FIND_COORDINATOR, 6, {"key_type": kind, "coordinator_keys": ["bank"]})

@@ -26,7 +26,7 @@ DELETE_RECORDS: Final = 21
 _RULES: Final[tuple[dict[str, str], ...]] = (
     {"retention.ms": "4000"},
     {"retention.ms": "12000"},
-    {"retention.ms": "10000000", "retention.bytes": "4000"},
+    {"retention.ms": "10000000", "retention.bytes": "8000"},
     {"retention.ms": "10000000", "retention.bytes": "20000"},
     {"retention.ms": "8000", "retention.bytes": "10000"},
 )
@@ -37,7 +37,7 @@ class Windows(Workload):
 
     async def prepare(self) -> None:
         self._random = random = self.cast.random(self.name)
-        small = {"internal.segment.bytes": str(random.choice((600, 2_000))), "min.insync.replicas": "2"}
+        small = {"internal.segment.bytes": str(random.choice((2_000, 6_000))), "min.insync.replicas": "2"}
         shape = TopicShape("window", random.choice((1, 2)), 3, small | random.choice(_RULES))
         self._topic = await create(self.cast.keeper, shape)
 
