@@ -8,7 +8,7 @@ import pytest
 from tests.sim.planted_cluster_bugs import Plant
 
 from ottla.log import recovery, retention
-from ottla.log.cleaning import cleaner
+from ottla.log.cleaning import cleaner, planning
 from ottla.log.paths import SWAP_SUFFIX
 from ottla.metadata.controller import update_features
 
@@ -17,7 +17,7 @@ __all__ = ["Plant"]
 
 def clean_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
     """A value that nobody committed replaces one that is, and may be cut off again."""
-    plan = cleaner.plan
+    plan = planning.plan
 
     def hasty(log: Any, cleaned_offset: Any, stable_offset: int, now_ms: int) -> Any:
         return plan(log, cleaned_offset, log.end_offset, now_ms)

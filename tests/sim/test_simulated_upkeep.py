@@ -44,7 +44,7 @@ def test_windows_give_up_what_is_old() -> None:
 
 
 def test_controllers_become_voters_and_cease_to_be() -> None:
-    seen = ran(a_plan(Shape((1, 2, 3), (101, 102, 103, 104), (101, 102, 103))), "voters")
+    seen = ran(a_plan(Shape((1, 2, 3), (101, 102, 103, 104), (101, 102, 103))), "voters", seeds=range(2))
 
     assert seen["add voter: none"] > 0
     assert seen["remove voter: none"] > 0
@@ -60,11 +60,15 @@ def test_a_cluster_is_upgraded_node_by_node(release: Release) -> None:
 
 WITHIN = 20
 """Worlds, at most, until a planted mistake shows."""
+LATER = (pytest.mark.slow, pytest.mark.timeout(900))
+NOT_FOUND_YET = pytest.mark.xfail(reason="no seed has shown it yet", strict=True)
 MISTAKES = [
     pytest.param(bugs.give_up_one_segment_too_many, "windows", None),
     pytest.param(bugs.count_one_second_as_three, "windows", None),
     pytest.param(bugs.grant_what_not_all_support, "upgrade", RELEASES[0]),
-    pytest.param(bugs.throw_swaps_away, "tables", None, marks=(pytest.mark.slow, pytest.mark.timeout(900))),
+    pytest.param(bugs.throw_swaps_away, "tables", None, marks=LATER),
+    pytest.param(bugs.clean_what_is_not_committed, "tables", None, marks=(*LATER, NOT_FOUND_YET)),
+    pytest.param(bugs.give_up_what_is_not_committed, "windows", None, marks=(*LATER, NOT_FOUND_YET)),
 ]
 
 

@@ -65,6 +65,8 @@ class PartitionStory:
     """By replica: where a loss of power has cut its log, until it is in sync again."""
     had: dict[int, int] = field(default_factory=dict)
     """By replica: where its log ended before that. What is committed lies below the least of these."""
+    lost_in: dict[int, int | None] = field(default_factory=dict)
+    """By replica: the broker epoch that it died in."""
     rotten: dict[int, int] = field(default_factory=dict)
     """By replica: the first offset that it can no longer read, as bits have flipped."""
     mended_at: float = -1.0
@@ -203,6 +205,7 @@ class Oracle(Journal):
                 before = had.get(partition, sys.maxsize) if node not in story.rotten else sys.maxsize
                 story.ends[node] = min(end, story.ends.get(node, end))
                 story.had[node] = min(before, story.had.get(node, sys.maxsize))
+                story.lost_in[node] = self._broker_epoch(node)
                 self.counts["logs cut by a loss of power"] += 1
                 self._note("lost", f"{story.name} ends at {end} of {story.end} committed at node {node}")
                 self._excuse(story)
@@ -325,7 +328,8 @@ class Oracle(Journal):
         if now.leader_epoch != story.leader_epoch and now.leader in story.isr and not self._has_elr():
             self._trusted_blindly(story, now.leader)
         for replica in now.isr:
-            if replica not in story.isr and (replica not in story.elr or replica != now.leader):
+            is_back = replica not in story.isr and (replica not in story.elr or replica != now.leader)
+            if is_back and not self._is_as_it_died(story, replica):
                 story.ends.pop(replica, None)
                 story.had.pop(replica, None)
                 story.replaced.discard(replica)
@@ -361,6 +365,15 @@ class Oracle(Journal):
             if offset < end and found is not None and found.value != fact.value:
                 end = offset
         self._excuse_from(story, end)
+
+    def _broker_epoch(self, node: int) -> int | None:
+        broker = self.image.brokers.get(node) if self.image is not None else None
+        return None if broker is None else broker.epoch
+
+    def _is_as_it_died(self, story: PartitionStory, replica: int) -> bool:
+        """It came back into the ISR by what it had asked for in the life before: it has not caught up since."""
+        epoch = self._broker_epoch(replica)
+        return epoch is not None and replica in story.ends and epoch == story.lost_in.get(replica)
 
     def _has_elr(self) -> bool:
         return self.image is not None and self.image.features.get(ELR_VERSION, 0) > 0
