@@ -6,7 +6,6 @@ partition then, also by the next coordinator, which finds the decision in its lo
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -199,19 +198,19 @@ class TxnMarkers:
         if ending.missing or ending.is_over or ending.is_being_completed:
             return
         try:
-            complete = ending.shard.write(
-                lambda txns: txns.complete(ending.transactional_id, ending.marker), Haste.NEXT
+            ending.is_being_completed = True
+            ending.shard.submit(
+                lambda txns: txns.complete(ending.transactional_id, ending.marker),
+                partial(self._completed, ending),
+                Haste.NEXT,
             )
         except KafkaError:
             self._over(ending)  # it is no longer ours
             return
-        ending.is_being_completed = True
-        complete.add_done_callback(partial(self._completed, ending))
         self._written(ending)
 
-    def _completed(self, ending: _Ending, done: asyncio.Future[None]) -> None:
+    def _completed(self, ending: _Ending, _: None, error: KafkaError | None) -> None:
         ending.is_being_completed = False
-        error = done.exception()
         if error is None or not ending.is_ours:
             self._over(ending)
         else:

@@ -9,20 +9,14 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.producers import EndMarker
 from ottla.log.scan import ABORT, COMMIT, CONTROL_KEY, END_MARKER, ScannedBatch, end_marker
 from ottla.record.batch import BatchHeader, parse_header
-from ottla.record.builder import build_batch
-from ottla.record.records import Record
+from ottla.record.builder import build_plain_batch
 
 
 @lru_cache(maxsize=16)  # all partitions of a transaction get the same
 def marker_batch(producer_id: int, producer_epoch: int, is_commit: bool, coordinator_epoch: int, now_ms: int) -> bytes:
     key = CONTROL_KEY.pack(0, COMMIT if is_commit else ABORT)
-    return build_batch(
-        [Record(key, END_MARKER.pack(0, coordinator_epoch), now_ms)],
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=True,
-        control=True,
-    )
+    value = END_MARKER.pack(0, coordinator_epoch)
+    return build_plain_batch([(key, value)], now_ms, producer_id, producer_epoch, control=True)
 
 
 def note_end(log: PartitionLog, batch: Buffer, header: BatchHeader, offset: int) -> None:

@@ -8,19 +8,24 @@ transactions' second version, or it is only verified that it is there (KIP-890).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from ottla.broker.apis.txn_format import Additions, Topic, read_additions, write_added
 from ottla.broker.context import Context, Waiting
 from ottla.broker.group_requests import answer_of
 from ottla.broker.txn_patience import ask_to_add
 from ottla.broker.txn_requests import fenced
+from ottla.coordinator.told import Told
 from ottla.coordinator.txn.transaction import EPOCH_BUMPS_FROM, ProducerEpoch
+from ottla.env.ports import Buffer
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import INTERNAL_TOPICS, TopicPartition
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
+from ottla.wire.codec import decode_request
 
+_KEY: Final = 24
 _FENCED_FROM: Final = 2
 _OF_BROKERS: Final = 4
 _NONE: Final = ErrorCode.none
@@ -34,42 +39,58 @@ class _Transaction(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
-def handle(context: Context, request: Any) -> Any | Waiting | Coroutine[Any, Any, Any]:
+def read(version: int, body: Buffer) -> Any:
+    """`Additions` of a client; what the decoder of all APIs gives of a broker."""
+    usual = read_additions(version, body) if version < _OF_BROKERS else None
+    if usual is not None:
+        return usual
+    entity = decode_request(_KEY, version, body)
+    if version >= _OF_BROKERS:
+        return entity
+    producer = ProducerEpoch(entity.v3_and_below_producer_id, entity.v3_and_below_producer_epoch)
+    topics = [Topic(topic.name, topic.partitions) for topic in entity.v3_and_below_topics]
+    return Additions(entity.v3_and_below_transactional_id, producer, topics)
+
+
+def handle(context: Context, request: Any) -> bytes | Waiting | Coroutine[Any, Any, Any]:
     return _of_brokers(context, request) if context.version >= _OF_BROKERS else _add_for_client(context, request)
 
 
-def _add_for_client(context: Context, request: Any) -> Any | Waiting:
-    transaction = _of_client(request)
-    name, producer, _, partitions = transaction
+def _add_for_client(context: Context, request: Additions) -> bytes | Waiting:
+    name, producer, topics = request
+    transaction = _Transaction(name, producer, False, _partitions(topics))
 
-    def tell(codes: _Codes) -> Any:
-        results = _topics(request.v3_and_below_topics, codes)
-        return context.respond(throttle_time=timedelta(0), results_by_topic_v3_and_below=results)
+    def tell(codes: _Codes) -> bytes:
+        header = context.header
+        if errors := [code for code in codes.values() if code is not _NONE]:
+            context.count_errors(errors)
+        return write_added(header.version, header.correlation_id, _topics(topics, codes))
+
+    def tell_all(told: Told[ErrorCode]) -> bytes:
+        code = fenced(answer_of(told, lambda code: code), context.version, _FENCED_FROM)
+        return tell(dict.fromkeys(transaction.partitions, code))
 
     refused = _refusal(context, transaction)
     if refused:
         return tell(refused)
-    told = ask_to_add(context.node, name, producer, partitions, 0)
-    return Waiting(
-        told,
-        lambda told: tell(
-            dict.fromkeys(partitions, fenced(answer_of(told, lambda code: code), context.version, _FENCED_FROM))
-        ),
-    )
+    return Waiting(ask_to_add(context.node, name, producer, transaction.partitions, 0), tell_all)
 
 
 async def _of_brokers(context: Context, request: Any) -> Any:
     if not context.allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return _respond(context, ErrorCode.cluster_authorization_failed, [])
     transactions = [
-        _transaction(
-            each.transactional_id, each.producer_id, each.producer_epoch, each.topics, verify_only=each.verify_only
+        _Transaction(
+            each.transactional_id,
+            ProducerEpoch(each.producer_id, each.producer_epoch),
+            each.verify_only,
+            _partitions(each.topics),
         )
         for each in request.transactions
     ]
     asked = [_ask(context, each) for each in transactions]  # all of them, before one is waited for
     results = [
-        {"transactional_id": each.name, "topic_results": _topics(row.topics, await _codes(each, told))}
+        {"transactional_id": each.name, "topic_results": _results(row.topics, await _codes(each, told))}
         for row, each, told in zip(request.transactions, transactions, asked, strict=True)
     ]
     return _respond(context, _NONE, results)
@@ -79,19 +100,8 @@ def _respond(context: Context, code: ErrorCode, results: list[dict[str, Any]]) -
     return context.respond(throttle_time=timedelta(0), error_code=code, results_by_transaction=results)
 
 
-def _of_client(request: Any) -> _Transaction:
-    return _transaction(
-        request.v3_and_below_transactional_id,
-        request.v3_and_below_producer_id,
-        request.v3_and_below_producer_epoch,
-        request.v3_and_below_topics,
-        verify_only=False,
-    )
-
-
-def _transaction(name: str, producer_id: int, epoch: int, topics: Any, *, verify_only: bool) -> _Transaction:
-    partitions = {TopicPartition(topic.name, number): None for topic in topics for number in topic.partitions}
-    return _Transaction(name, ProducerEpoch(producer_id, epoch), verify_only, tuple(partitions))
+def _partitions(topics: Iterable[Topic]) -> tuple[TopicPartition, ...]:
+    return tuple({TopicPartition(topic.name, number): None for topic in topics for number in topic.partitions})
 
 
 def _ask(context: Context, transaction: _Transaction) -> _Codes | asyncio.Future[ErrorCode] | asyncio.Future[_Codes]:
@@ -143,12 +153,24 @@ def _refused(context: Context, partitions: tuple[TopicPartition, ...], is_client
     return refused
 
 
-def _topics(asked: Any, codes: _Codes) -> list[dict[str, Any]]:
+def _topics(asked: Iterable[Topic], codes: _Codes) -> list[tuple[str, list[tuple[int, ErrorCode]]]]:
     """As they were asked about, those that were named twice too; what is wrong in itself stands first."""
     order = {key: place for place, key in enumerate(codes)}
     found = []
     for topic in asked:
         keys = sorted((TopicPartition(topic.name, number) for number in topic.partitions), key=order.__getitem__)
-        rows = [{"partition_index": key.partition, "partition_error_code": codes[key]} for key in keys]
-        found.append({"name": topic.name, "results_by_partition": rows})
+        found.append((topic.name, [(key.partition, codes[key]) for key in keys]))
     return found
+
+
+def _results(asked: Iterable[Topic], codes: _Codes) -> list[dict[str, Any]]:
+    """The same to a broker."""
+    return [
+        {
+            "name": name,
+            "results_by_partition": [
+                {"partition_index": number, "partition_error_code": code} for number, code in rows
+            ],
+        }
+        for name, rows in _topics(asked, codes)
+    ]

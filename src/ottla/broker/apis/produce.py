@@ -17,7 +17,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ottla.broker.apis.produce_format import FLEXIBLE, Leaders, ManyRows, Request, Row, Topic, merged, read, write
-from ottla.broker.apis.produce_in_transaction import InTransaction, producer_of
+from ottla.broker.apis.produce_in_transaction import InTransaction, begins_transaction, producer_of
 from ottla.broker.context import Context
 from ottla.broker.current_leaders import current_leader, endpoints_of
 from ottla.broker.traffic import count_refused
@@ -91,19 +91,15 @@ def _only_batch(body: memoryview, at: int) -> memoryview | None:
 
 def _append_one(context: Context, shape: Shape, number: int, batch: memoryview) -> Message | Later:
     acks = shape.request.acks
-    in_transaction: InTransaction | None = None
-    if _is_transactional(batch):
-        if not _may_be_transactional(context, shape.request):
-            return _refuse(context, shape.request_for(number), ErrorCode.transactional_id_authorization_failed)
-        one = _in_transaction(context, shape.request, [batch])
-        in_transaction = one if isinstance(one, InTransaction) else None  # of one batch there is one producer at most
+    is_transactional = _is_transactional(batch)
+    if is_transactional and not _may_be_transactional(context, shape.request):
+        return _refuse(context, shape.request_for(number), ErrorCode.transactional_id_authorization_failed)
     partition = _partition(context, context.node.replicas, shape.request.topics[0], number)
     if not isinstance(partition, Partition):
         return _answer(context, shape.request_for(number), [[Appended(partition)]])
-    if in_transaction is not None and (begun := in_transaction.add(partition, batch)) is not None:
-        in_transaction.start()
-        return _wait(context, shape.request_for(number), [[begun]], len(batch))
-    result = partition.append(batch, acks, Origin.CLIENT, -1, shape.version)
+    result = _begin_transaction(context, shape.request, partition, batch) if is_transactional else None
+    if result is None:
+        result = partition.append(batch, acks, Origin.CLIENT, -1, shape.version)
     if not isinstance(result, Appended):
         return _wait(context, shape.request_for(number), [[result]], len(batch))
     if not _is_acknowledged(partition, acks, result):
@@ -203,6 +199,7 @@ def _append_all(context: Context, body: memoryview) -> Message | Later:
     if waits:
         if in_transaction is not None:
             in_transaction.start()
+            results = [[_if_there(result) for result in appended] for appended in results]
         return _wait(context, request, results, len(body))
     return _answer(context, request, cast("list[list[Appended]]", results))  # no future is among them
 
@@ -211,6 +208,24 @@ def _is_transactional(batch: memoryview) -> bool:
     if len(batch) <= _ATTRIBUTES_AT or not batch[_ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
         return False
     return batch_start(batch) is BatchStart.TRANSACTIONAL
+
+
+def _begin_transaction(
+    context: Context, request: Request, partition: Partition, batch: memoryview
+) -> Appended | asyncio.Future[Appended] | None:
+    """What becomes of the only batch of a request; None if it can be appended as any other."""
+    if not begins_transaction(partition, batch):
+        return None
+    in_transaction = _in_transaction(context, request, [batch])
+    if not isinstance(in_transaction, InTransaction):  # of one batch there is one producer at most
+        return None
+    begun = in_transaction.add(partition, batch)
+    in_transaction.start()
+    return _if_there(begun) if begun is not None else None
+
+
+def _if_there(result: Appended | asyncio.Future[Appended]) -> Appended | asyncio.Future[Appended]:
+    return result.result() if isinstance(result, asyncio.Future) and result.done() else result
 
 
 def _in_transaction(context: Context, request: Request, batches: list[memoryview]) -> InTransaction | ErrorCode | None:

@@ -59,9 +59,7 @@ class InTransaction:
     def add(self, partition: Partition, batch: Buffer) -> Appended | asyncio.Future[Appended] | None:
         """What became, or is to become, of a batch; None if it can be appended as any other."""
         header = transactional_header(batch)
-        if header is None or not partition.is_leader:
-            return None
-        if partition.log.producers.has_open(header.producer_id, header.producer_epoch):
+        if header is None or not _begins(partition, header):
             return None
         question, key = self._question, partition.key
         node = self._context.node
@@ -101,6 +99,15 @@ class InTransaction:
         if code is ErrorCode.invalid_txn_state:
             return Appended(code, message=f"{key} was not added to the transaction")
         return Appended(code)
+
+
+def begins_transaction(partition: Partition, batch: Buffer) -> bool:
+    header = transactional_header(batch)
+    return header is not None and _begins(partition, header)
+
+
+def _begins(partition: Partition, header: BatchHeader) -> bool:
+    return partition.is_leader and not partition.log.producers.has_open(header.producer_id, header.producer_epoch)
 
 
 def transactional_header(batch: Buffer) -> BatchHeader | None:
