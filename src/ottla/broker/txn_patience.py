@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.shard import Haste
@@ -16,6 +16,8 @@ from ottla.coordinator.told import Told
 from ottla.coordinator.txn.transaction import ProducerEpoch
 from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
+
+_NONE: Final = ErrorCode.none
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -50,7 +52,7 @@ def ask_to_add(
         return txns.add_partitions(transactional_id, producer, partitions, version)
 
     asked = node.txns.ask(transactional_id, operation, Haste.WHEN_CALM)
-    if asked.done() and (asked.exception() is not None or asked.result() is not ErrorCode.concurrent_transactions):
+    if asked.replied is _NONE:
         return asked
     return _Patient(node, transactional_id, operation, asked).told
 

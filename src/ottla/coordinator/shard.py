@@ -214,10 +214,10 @@ class Shard(Generic[M]):
     def _accept(self, outcome: Outcome[Any], tell: Tell, haste: Haste = Haste.THIS_TURN) -> None:
         if outcome.records:
             if haste is Haste.WHEN_CALM and self._is_calm():
-                if not self._batch:
-                    self._append_at_once(outcome, tell)
-                    return
                 haste = Haste.NOW
+            if haste is Haste.NOW and not self._batch and not self._waiting:
+                self._append_at_once(outcome, tell)
+                return
             size = _size(outcome.records)
             error = self._make_room(size) or self._apply(outcome, size)
             if error is not None:
@@ -324,6 +324,7 @@ class Shard(Generic[M]):
     def _append_after_a_moment(self) -> None:
         self._moment = None
         self._append_what_waits()
+        self._appended_at = -1.0  # nobody asked for it: whoever asks in this turn need not wait for others
 
     def _append_what_waits(self) -> None:
         self._telling_is_due = True  # here, and not another time

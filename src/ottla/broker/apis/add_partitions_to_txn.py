@@ -12,7 +12,16 @@ from collections.abc import Coroutine, Iterable
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from ottla.broker.apis.txn_format import Additions, Topic, read_additions, write_added
+from ottla.broker.apis.txn_format import (
+    Additions,
+    Topic,
+    additions,
+    in_order,
+    partitions_of,
+    read_additions,
+    write_added,
+    write_all_fine,
+)
 from ottla.broker.context import Context, Waiting
 from ottla.broker.group_requests import answer_of
 from ottla.broker.txn_patience import ask_to_add
@@ -49,7 +58,7 @@ def read(version: int, body: Buffer) -> Any:
         return entity
     producer = ProducerEpoch(entity.v3_and_below_producer_id, entity.v3_and_below_producer_epoch)
     topics = [Topic(topic.name, topic.partitions) for topic in entity.v3_and_below_topics]
-    return Additions(entity.v3_and_below_transactional_id, producer, topics)
+    return additions(version, entity.v3_and_below_transactional_id, producer, topics)
 
 
 def handle(context: Context, request: Any) -> bytes | Waiting | Coroutine[Any, Any, Any]:
@@ -57,23 +66,23 @@ def handle(context: Context, request: Any) -> bytes | Waiting | Coroutine[Any, A
 
 
 def _add_for_client(context: Context, request: Additions) -> bytes | Waiting:
-    name, producer, topics = request
-    transaction = _Transaction(name, producer, False, _partitions(topics))
+    name, producer, topics, partitions, _ = request
 
-    def tell(codes: _Codes) -> bytes:
+    def refuse(codes: _Codes) -> bytes:
         header = context.header
-        if errors := [code for code in codes.values() if code is not _NONE]:
-            context.count_errors(errors)
-        return write_added(header.version, header.correlation_id, _topics(topics, codes))
+        context.count_errors(codes.values())
+        return write_added(header.version, header.correlation_id, in_order(topics, codes))
 
-    def tell_all(told: Told[ErrorCode]) -> bytes:
+    def tell(told: Told[ErrorCode]) -> bytes:
+        if told.replied is _NONE:
+            return write_all_fine(context.header.correlation_id, request)
         code = fenced(answer_of(told, lambda code: code), context.version, _FENCED_FROM)
-        return tell(dict.fromkeys(transaction.partitions, code))
+        return refuse(dict.fromkeys(partitions, code))
 
-    refused = _refusal(context, transaction)
+    refused = _refusal(context, name, partitions)
     if refused:
-        return tell(refused)
-    return Waiting(ask_to_add(context.node, name, producer, transaction.partitions, 0), tell_all)
+        return refuse(refused)
+    return Waiting(ask_to_add(context.node, name, producer, partitions, 0), tell)
 
 
 async def _of_brokers(context: Context, request: Any) -> Any:
@@ -84,7 +93,7 @@ async def _of_brokers(context: Context, request: Any) -> Any:
             each.transactional_id,
             ProducerEpoch(each.producer_id, each.producer_epoch),
             each.verify_only,
-            _partitions(each.topics),
+            partitions_of(each.topics),
         )
         for each in request.transactions
     ]
@@ -100,14 +109,10 @@ def _respond(context: Context, code: ErrorCode, results: list[dict[str, Any]]) -
     return context.respond(throttle_time=timedelta(0), error_code=code, results_by_transaction=results)
 
 
-def _partitions(topics: Iterable[Topic]) -> tuple[TopicPartition, ...]:
-    return tuple({TopicPartition(topic.name, number): None for topic in topics for number in topic.partitions})
-
-
 def _ask(context: Context, transaction: _Transaction) -> _Codes | asyncio.Future[ErrorCode] | asyncio.Future[_Codes]:
     """Another broker asks, and comes again by itself after CONCURRENT_TRANSACTIONS: others of it are not held up."""
     name, producer, verify_only, partitions = transaction
-    refused = _refusal(context, transaction)
+    refused = _refusal(context, name, partitions)
     if refused:
         return refused
     txns = context.node.txns
@@ -128,9 +133,8 @@ async def _codes(
     return answer if isinstance(answer, dict) else dict.fromkeys(transaction.partitions, answer)
 
 
-def _refusal(context: Context, transaction: _Transaction) -> _Codes:
+def _refusal(context: Context, name: str, partitions: tuple[TopicPartition, ...]) -> _Codes:
     """What is to be said before the coordinator is asked; nothing if it is to be asked."""
-    name, _, _, partitions = transaction
     is_client = context.version < _OF_BROKERS
     if is_client and not context.allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
         return dict.fromkeys(partitions, ErrorCode.transactional_id_authorization_failed)
@@ -153,16 +157,6 @@ def _refused(context: Context, partitions: tuple[TopicPartition, ...], is_client
     return refused
 
 
-def _topics(asked: Iterable[Topic], codes: _Codes) -> list[tuple[str, list[tuple[int, ErrorCode]]]]:
-    """As they were asked about, those that were named twice too; what is wrong in itself stands first."""
-    order = {key: place for place, key in enumerate(codes)}
-    found = []
-    for topic in asked:
-        keys = sorted((TopicPartition(topic.name, number) for number in topic.partitions), key=order.__getitem__)
-        found.append((topic.name, [(key.partition, codes[key]) for key in keys]))
-    return found
-
-
 def _results(asked: Iterable[Topic], codes: _Codes) -> list[dict[str, Any]]:
     """The same to a broker."""
     return [
@@ -172,5 +166,5 @@ def _results(asked: Iterable[Topic], codes: _Codes) -> list[dict[str, Any]]:
                 {"partition_index": number, "partition_error_code": code} for number, code in rows
             ],
         }
-        for name, rows in _topics(asked, codes)
+        for name, rows in in_order(asked, codes)
     ]

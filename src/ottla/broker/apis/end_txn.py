@@ -51,7 +51,10 @@ def handle(context: Context, request: End) -> bytes | Waiting | Coroutine[Any, A
 
     if context.node.producer_ids.is_empty:  # one may be needed, and be waited for
         return _end_with_ids(context, name, end)
-    return Waiting(context.node.txns.ask(name, end, Haste.NOW), lambda told: _respond(context, answer_of(told, Ended)))
+    return Waiting(
+        context.node.txns.ask(name, end, Haste.NOW),
+        lambda told: _respond(context, told.replied or answer_of(told, Ended)),
+    )
 
 
 async def _end_with_ids(context: Context, name: str, end: Callable[[TxnMachine], Outcome[Ended]]) -> bytes:

@@ -17,10 +17,16 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ottla.broker.apis.produce_format import FLEXIBLE, Leaders, ManyRows, Request, Row, Topic, merged, read, write
-from ottla.broker.apis.produce_in_transaction import InTransaction, begins_transaction, producer_of
+from ottla.broker.apis.produce_in_transaction import (
+    InTransaction,
+    begins_transaction,
+    producer_of,
+    transactional_header,
+)
 from ottla.broker.context import Context
 from ottla.broker.current_leaders import current_leader, endpoints_of
 from ottla.broker.traffic import count_refused
+from ottla.coordinator.txn.transaction import ProducerEpoch
 from ottla.env.ports import Buffer
 from ottla.log.producers import Origin
 from ottla.model.errors import ErrorCode
@@ -185,7 +191,10 @@ def _append_all(context: Context, body: memoryview) -> Message | Later:
             partition = _partition(context, replicas, topic, index)
             if isinstance(partition, Partition):
                 data = batch if batch is not None else b""
-                waiting = in_transaction.add(partition, data) if in_transaction is not None else None
+                header = transactional_header(data) if in_transaction is not None else None
+                waiting = None
+                if in_transaction is not None and header is not None and begins_transaction(partition, header):
+                    waiting = in_transaction.add(partition, data, header)
                 if waiting is not None:
                     result = waiting
                 else:
@@ -214,12 +223,13 @@ def _begin_transaction(
     context: Context, request: Request, partition: Partition, batch: memoryview
 ) -> Appended | asyncio.Future[Appended] | None:
     """What becomes of the only batch of a request; None if it can be appended as any other."""
-    if not begins_transaction(partition, batch):
+    header = transactional_header(batch)
+    if header is None or not begins_transaction(partition, header):
         return None
-    in_transaction = _in_transaction(context, request, [batch])
-    if not isinstance(in_transaction, InTransaction):  # of one batch there is one producer at most
-        return None
-    begun = in_transaction.add(partition, batch)
+    assert request.transactional_id is not None
+    producer = ProducerEpoch(header.producer_id, header.producer_epoch)
+    in_transaction = InTransaction(context, request.transactional_id, request.acks, producer)
+    begun = in_transaction.add(partition, batch, header)
     in_transaction.start()
     return _if_there(begun) if begun is not None else None
 

@@ -56,11 +56,10 @@ class InTransaction:
         self._question = Question(transactional_id, producer, Client.ADDED if version >= _ADDS_FROM else client)
         self._kept: list[_Kept] = []
 
-    def add(self, partition: Partition, batch: Buffer) -> Appended | asyncio.Future[Appended] | None:
-        """What became, or is to become, of a batch; None if it can be appended as any other."""
-        header = transactional_header(batch)
-        if header is None or not _begins(partition, header):
-            return None
+    def add(
+        self, partition: Partition, batch: Buffer, header: BatchHeader
+    ) -> Appended | asyncio.Future[Appended] | None:
+        """What became, or is to become, of a batch that begins it; None if it can be appended as any other."""
         question, key = self._question, partition.key
         node = self._context.node
         begun = question.add(partition, header.base_sequence, node.env.clock.now_ms())
@@ -101,12 +100,7 @@ class InTransaction:
         return Appended(code)
 
 
-def begins_transaction(partition: Partition, batch: Buffer) -> bool:
-    header = transactional_header(batch)
-    return header is not None and _begins(partition, header)
-
-
-def _begins(partition: Partition, header: BatchHeader) -> bool:
+def begins_transaction(partition: Partition, header: BatchHeader) -> bool:
     return partition.is_leader and not partition.log.producers.has_open(header.producer_id, header.producer_epoch)
 
 

@@ -6,7 +6,8 @@ malformed, is left to the decoder of all APIs. Answers are written here, all of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from struct import Struct, unpack_from
 from struct import error as StructError
 from typing import Final, NamedTuple
@@ -15,10 +16,12 @@ from ottla.broker.long_requests import SMALL_BYTES
 from ottla.coordinator.txn.transaction import ProducerEpoch
 from ottla.env.ports import Buffer
 from ottla.model.errors import ErrorCode
+from ottla.model.names import TopicPartition
 from ottla.wire.pieces import count, text
 
 FLEXIBLE: Final = 3  # of both
 NEXT_EPOCH: Final = 5
+_REMEMBERED: Final = 256  # clients of transactions' first version ask the same for each, to the byte
 _SHORT: Final = Struct(">h")
 _INT: Final = Struct(">i")
 _PRODUCER: Final = Struct(">qh")
@@ -26,6 +29,7 @@ _PRODUCER_AND_OUTCOME: Final = Struct(">qhB")
 _OUTCOMES: Final = (False, True)
 _MOST_IN_A_BYTE: Final = 0x7F
 _NO_TAGS: Final = b"\x00"
+_SIZE_AND_ID: Final = Struct(">ii")
 # After the size: correlation id, throttle time; in flexible versions no tags between the two.
 _START: Final = Struct(">ii")
 _FLEXIBLE_START: Final = Struct(">ixi")
@@ -51,6 +55,20 @@ class Additions(NamedTuple):
     transactional_id: str
     producer: ProducerEpoch
     topics: Sequence[Topic]
+    partitions: tuple[TopicPartition, ...]
+    """Each once."""
+    all_fine: bytes
+    """The answer if they are, after its correlation id."""
+
+
+def partitions_of(topics: Iterable[Topic]) -> tuple[TopicPartition, ...]:
+    return tuple({TopicPartition(topic.name, number): None for topic in topics for number in topic.partitions})
+
+
+def additions(version: int, transactional_id: str, producer: ProducerEpoch, topics: Sequence[Topic]) -> Additions:
+    partitions = partitions_of(topics)
+    answer = write_added(version, 0, in_order(topics, dict.fromkeys(partitions, ErrorCode.none)))
+    return Additions(transactional_id, producer, topics, partitions, answer[_SIZE_AND_ID.size :])
 
 
 # -- reading
@@ -58,7 +76,12 @@ class Additions(NamedTuple):
 
 def read_end(version: int, body: Buffer) -> End | None:
     """None if it is not as most are, whatever it is."""
-    flexible, data = version >= FLEXIBLE, bytes(body)
+    return _read_end(version, bytes(body)) if len(body) <= SMALL_BYTES else None
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read_end(version: int, data: bytes) -> End | None:
+    flexible = version >= FLEXIBLE
     try:
         name, at = _text(data, 0, flexible)
         producer_id, epoch, outcome = _PRODUCER_AND_OUTCOME.unpack_from(data, at)
@@ -71,9 +94,12 @@ def read_end(version: int, body: Buffer) -> End | None:
 
 def read_additions(version: int, body: Buffer) -> Additions | None:
     """Of a client, and None if it is not as most are."""
-    if len(body) > SMALL_BYTES:
-        return None
-    flexible, data = version >= FLEXIBLE, bytes(body)
+    return _read_additions(version, bytes(body)) if len(body) <= SMALL_BYTES else None
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read_additions(version: int, data: bytes) -> Additions | None:
+    flexible = version >= FLEXIBLE
     try:
         name, at = _text(data, 0, flexible)
         producer_id, epoch = _PRODUCER.unpack_from(data, at)
@@ -88,7 +114,9 @@ def read_additions(version: int, body: Buffer) -> Additions | None:
                 if data[at]:
                     return None
                 at += 1
-        return Additions(name, ProducerEpoch(producer_id, epoch), topics) if _ends_at(data, at, flexible) else None
+        if not _ends_at(data, at, flexible):
+            return None
+        return additions(version, name, ProducerEpoch(producer_id, epoch), topics)
     except (StructError, IndexError, ValueError):
         return None
 
@@ -133,6 +161,22 @@ def write_ended(version: int, correlation_id: int, code: ErrorCode, producer: Pr
         return _ENDED_WITH_PRODUCER.pack(_ENDED_WITH_PRODUCER.size - 4, correlation_id, 0, code.value, *producer)
     ended = _ENDED_FLEXIBLE if version >= FLEXIBLE else _ENDED
     return ended.pack(ended.size - 4, correlation_id, 0, code.value)
+
+
+def write_all_fine(correlation_id: int, asked: Additions) -> bytes:
+    return _SIZE_AND_ID.pack(len(asked.all_fine) + 4, correlation_id) + asked.all_fine
+
+
+def in_order(
+    asked: Iterable[Topic], codes: Mapping[TopicPartition, ErrorCode]
+) -> list[tuple[str, list[tuple[int, ErrorCode]]]]:
+    """As they were asked about, those that were named twice too; what is wrong in itself stands first."""
+    order = {key: place for place, key in enumerate(codes)}
+    found = []
+    for topic in asked:
+        keys = sorted((TopicPartition(topic.name, number) for number in topic.partitions), key=order.__getitem__)
+        found.append((topic.name, [(key.partition, codes[key]) for key in keys]))
+    return found
 
 
 def write_added(
