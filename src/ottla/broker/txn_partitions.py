@@ -153,17 +153,16 @@ class TxnPartitions:
                 return
             await asyncio.sleep(again_ms / 1000)
 
-    def is_known(self, question: Question, partition: TopicPartition) -> bool:
+    def knows(self, transactional_id: str, producer: ProducerEpoch, partition: TopicPartition) -> bool:
         """Whether the coordinator is here and knows of the partition already: then nothing has to be waited for."""
-        name, node = question.transactional_id, self._node
-        if question.client.adds:
-            return False
         if not self.verifies:
             return True
+        txns = self._node.txns
         try:
-            return node.txns.read(name, lambda txns: txns.has_committed(name, question.producer, partition))
+            shard = txns.runtime.shard(txns.partition_of(transactional_id))
         except KafkaError:
             return False
+        return shard.machine.has_committed(transactional_id, producer, partition)
 
     def _is_coordinated_here(self, transactional_id: str) -> bool:
         number = self._node.txns.number_of(transactional_id)

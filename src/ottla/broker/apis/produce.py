@@ -20,6 +20,7 @@ from ottla.broker.apis.produce_format import FLEXIBLE, Leaders, ManyRows, Reques
 from ottla.broker.apis.produce_in_transaction import (
     InTransaction,
     begins_transaction,
+    is_known_to_begin,
     producer_of,
     transactional_header,
 )
@@ -228,6 +229,8 @@ def _begin_transaction(
         return None
     assert request.transactional_id is not None
     producer = ProducerEpoch(header.producer_id, header.producer_epoch)
+    if is_known_to_begin(context, request.transactional_id, producer, partition, header.base_sequence):
+        return None
     in_transaction = InTransaction(context, request.transactional_id, request.acks, producer)
     begun = in_transaction.add(partition, batch, header)
     in_transaction.start()

@@ -27,6 +27,8 @@ _PLAIN, _FLEXIBLE = 0, 1
 _SHORT: Final = Struct(">h")
 _INT: Final = Struct(">i")
 _LONG: Final = Struct(">q")
+_LONG_TAG: Final = Struct(">BBq")
+_SHORT_TAG: Final = Struct(">BBh")
 _KEY: Final = Struct(">hh")
 _START: Final = Struct(">hqhib")  # version, producer id, epoch, timeout, state
 _TIMES: Final = Struct(">qq")
@@ -65,8 +67,7 @@ def write_value(transaction: Transaction, transaction_version: int) -> bytes:
         _TIMES.pack(transaction.updated_ms, transaction.start_ms),
     ]
     if flexible:
-        tags = _tags(transaction)
-        parts += [uvarint(len(tags)), *tags]
+        parts.append(_tags(transaction))
     return b"".join(parts)
 
 
@@ -104,15 +105,16 @@ def _plain_topics(topics: dict[str, list[int]] | None) -> list[bytes]:
     return parts
 
 
-def _tags(transaction: Transaction) -> list[bytes]:
-    tags = []
+def _tags(transaction: Transaction) -> bytes:
+    """How many, and each."""
+    count, tags = 0, b""
     if transaction.previous_producer_id != NO_PRODUCER_ID:
-        tags.append(bytes((_PREVIOUS_ID, _LONG.size)) + _LONG.pack(transaction.previous_producer_id))
+        count, tags = 1, _LONG_TAG.pack(_PREVIOUS_ID, _LONG.size, transaction.previous_producer_id)
     if transaction.next_producer_id != NO_PRODUCER_ID:
-        tags.append(bytes((_NEXT_ID, _LONG.size)) + _LONG.pack(transaction.next_producer_id))
+        count, tags = count + 1, tags + _LONG_TAG.pack(_NEXT_ID, _LONG.size, transaction.next_producer_id)
     if transaction.client_version:
-        tags.append(bytes((_CLIENT_VERSION, _SHORT.size)) + _SHORT.pack(transaction.client_version))
-    return tags
+        count, tags = count + 1, tags + _SHORT_TAG.pack(_CLIENT_VERSION, _SHORT.size, transaction.client_version)
+    return uvarint(count) + tags
 
 
 # -- reading
