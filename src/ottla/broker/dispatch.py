@@ -97,6 +97,8 @@ class Dispatcher:
     def _ask(self, api: Api, context: Context, stats: ApiStats, body: Buffer) -> Message | Later:
         header = context.header
         answer = api.handle(context, api.read(header.version, body))
+        if isinstance(answer, bytes):
+            return answer
         if isinstance(answer, Waiting):
             return _wait(context, stats, answer)
         if asyncio.iscoroutine(answer):

@@ -6,6 +6,7 @@ partition then, also by the next coordinator, which finds the decision in its lo
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -64,12 +65,14 @@ class _Ending:
 class ShardMarkers:
     """The `MarkerPort` of one shard."""
 
-    def __init__(self, shard: Shard[TxnMachine], markers: TxnMarkers) -> None:
+    def __init__(self, shard: Shard[TxnMachine], markers: TxnMarkers, loop: asyncio.AbstractEventLoop) -> None:
         self._shard = shard
         self._markers = markers
+        self._loop = loop
 
     def send(self, transactional_id: str, marker: Marker, partitions: Sequence[TopicPartition]) -> None:
-        self._markers.send(_Ending(self._shard, transactional_id, marker, partitions))
+        """After this turn: whoever decided has his answer first, and is not asked in the middle of it."""
+        self._loop.call_soon(self._markers.send, self._shard, transactional_id, marker, partitions)
 
 
 class TxnMarkers:
@@ -87,11 +90,13 @@ class TxnMarkers:
         self.unfinished = 0
         """Transactions that are decided and of which not all partitions have heard."""
 
-    def send(self, ending: _Ending) -> None:
-        """With the next turn of the loop: whoever decided is not to find himself asked in the middle of it."""
+    def send(
+        self, shard: Shard[TxnMachine], transactional_id: str, marker: Marker, partitions: Sequence[TopicPartition]
+    ) -> None:
+        ending = _Ending(shard, transactional_id, marker, partitions)
         self.unfinished += 1
-        self._endings[ending.transactional_id] = ending
-        self._node.env.loop.call_soon(self._tell, ending, list(ending.missing))
+        self._endings[transactional_id] = ending
+        self._tell(ending, list(ending.missing))
 
     def waiting(self, transactional_id: str) -> int:
         """How many requests wait for the markers of an id."""

@@ -82,7 +82,8 @@ def _add_for_client(context: Context, request: Additions) -> bytes | Waiting:
     refused = _refusal(context, name, partitions)
     if refused:
         return refuse(refused)
-    return Waiting(ask_to_add(context.node, name, producer, partitions, 0), tell)
+    told = ask_to_add(context.node, name, producer, partitions, 0)
+    return tell(told) if told.done() else Waiting(told, tell)
 
 
 async def _of_brokers(context: Context, request: Any) -> Any:

@@ -51,10 +51,10 @@ def handle(context: Context, request: End) -> bytes | Waiting | Coroutine[Any, A
 
     if context.node.producer_ids.is_empty:  # one may be needed, and be waited for
         return _end_with_ids(context, name, end)
-    return Waiting(
-        context.node.txns.ask(name, end, Haste.NOW),
-        lambda told: _respond(context, told.replied or answer_of(told, Ended)),
-    )
+    told = context.node.txns.ask(name, end, Haste.NOW)
+    if told.replied is not None:
+        return _respond(context, told.replied)
+    return Waiting(told, lambda told: _respond(context, answer_of(told, Ended)))
 
 
 async def _end_with_ids(context: Context, name: str, end: Callable[[TxnMachine], Outcome[Ended]]) -> bytes:
