@@ -13,7 +13,7 @@ from tests.replica.given import ALONE, NODE, leader
 
 from ottla.coordinator.machine import Outcome, StoredRecord
 from ottla.coordinator.runtime import Runtime
-from ottla.coordinator.shard import Shard
+from ottla.coordinator.shard import Haste, Shard
 from ottla.coordinator.timeline import TimelineDict
 from ottla.env.timers import TimerWheel
 from ottla.log.producers import Verification
@@ -131,6 +131,57 @@ def test_operations_of_one_turn_share_a_batch(machine: Machine) -> None:
 
     partition = tell(machine, story)
     assert [parse_header(data).record_count for data in everything(partition.log)] == [50]
+
+
+def record_counts(partition: Partition) -> list[int]:
+    return [parse_header(data).record_count for data in everything(partition.log)]
+
+
+@pytest.mark.parametrize("haste", [Haste.NOW, Haste.WHEN_CALM])
+def test_what_nobody_waits_for_goes_with_the_next_records(machine: Machine, haste: Haste) -> None:
+    async def story(told: Story) -> None:
+        shard = told.runtime.shard(0)
+        unhurried = shard.write(lambda numbers: numbers.add(b"a"), Haste.NEXT)
+        await asyncio.sleep(0.001)
+        assert not unhurried.done() and told.numbers.table.get(b"a") == 1
+        assert shard.write(lambda numbers: numbers.add(b"a", 2), haste).result() == 3
+        assert await unhurried == 1
+
+    assert record_counts(tell(machine, story)) == [2]
+
+
+def test_and_after_a_moment_if_none_come(machine: Machine) -> None:
+    async def story(told: Story) -> None:
+        shard = told.runtime.shard(0)
+        unhurried = [shard.write(lambda numbers: numbers.add(b"a"), Haste.NEXT) for _ in range(3)]
+        await asyncio.sleep(0.02)
+        assert [each.result() for each in unhurried] == [1, 2, 3]
+        assert shard.write(lambda numbers: numbers.add(b"a"), Haste.WHEN_CALM).result() == 4
+
+    assert record_counts(tell(machine, story)) == [3, 1]
+
+
+def test_the_first_of_a_turn_is_appended_at_once_and_others_share_a_batch(machine: Machine) -> None:
+    async def story(told: Story) -> None:
+        shard = told.runtime.shard(0)
+        first, *others = [shard.write(lambda numbers: numbers.add(b"a"), Haste.WHEN_CALM) for _ in range(5)]
+        assert first.result() == 1
+        assert await asyncio.gather(*others) == [2, 3, 4, 5]
+
+    assert record_counts(tell(machine, story)) == [1, 4]
+
+
+@pytest.mark.parametrize("haste", list(Haste))
+def test_what_cannot_be_appended_has_not_happened(machine: Machine, haste: Haste) -> None:
+    async def story(told: Story) -> None:
+        await told.add(b"a")
+        told.partition.lead_or_follow(Leadership(NODE, ALONE.leader_epoch, (), (NODE, 2)))  # nobody is in sync
+        refused = told.runtime.shard(0).write(lambda numbers: numbers.add(b"a"), haste)
+        assert codes(await asyncio.gather(refused, return_exceptions=True)) == [ErrorCode.coordinator_not_available]
+        assert told.numbers.table.get(b"a") == told.committed(b"a") == 1
+        assert told.numbers.undone == 1
+
+    tell(machine, story)
 
 
 def test_a_batch_is_no_larger_than_the_topic_allows(machine: Machine) -> None:

@@ -104,6 +104,7 @@ def add_partitions_without_telling(patch: pytest.MonkeyPatch) -> None:
         question.answer(dict.fromkeys(question.partitions, ErrorCode.none))
 
     patch.setattr(TxnPartitions, "ask", ask)
+    patch.setattr(TxnPartitions, "_is_coordinated_here", lambda self, transactional_id: False)
 
 
 def answer_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.coordinator.told import Told
+from ottla.env.ports import Buffer
 from ottla.env.slices import breathe
 from ottla.metadata.controller.result import ApiError
 from ottla.model.errors import ErrorCode
 from ottla.security.authorizer import Operation, Principal, Resource
 from ottla.wire.build import build, response_type
-from ottla.wire.codec import RequestHeader
+from ottla.wire.codec import RequestHeader, decode_request
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -78,6 +79,7 @@ async def settled(answer: Any) -> Any:
 
 
 Handler = Callable[[Context, Any], Any]
+Reader = Callable[[int, Buffer], Any]
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +89,7 @@ class Api:
     `handle` in the file of its name answers: it gets the decoded request and gives the answer (or a whole frame), a
     coroutine of it, or what it waits for. The file is imported when the first request comes: a node offers far more
     than its first client asks for. With `is_raw` it gets the body's bytes and gives a whole frame, or what becomes one.
+    With `reads_itself` the file has a `read` too, which makes of a version and the body's bytes what `handle` gets.
     `advertise_from` is what ApiVersions says where that differs, and `is_offered` whether it says anything; an API that
     is not offered is answered nevertheless. `takes_long`: a short question may have a long answer. `forwards`: only the
     active controller can answer; another node passes the request on. With `forwards_itself` the API looks at it first
@@ -99,23 +102,36 @@ class Api:
     newest: int
     folder: str = "ottla.broker.apis"
     is_raw: bool = False
+    reads_itself: bool = False
     advertise_from: int | None = None
     is_offered: Callable[[Node], bool] | None = None
     takes_long: bool = False
     forwards: bool = False
     forwards_itself: bool = False
     handle: Handler = field(init=False)
+    read: Reader = field(init=False)
 
     def __post_init__(self) -> None:
         self.handle = self._handle_first
+        self.read = self._read_first if self.reads_itself else self._decode
 
     @property
     def module(self) -> str:
         return f"{self.folder}.{_INNER_CAPITAL.sub('_', self.name).lower()}"
 
     def load(self) -> None:
-        self.handle = import_module(self.module).handle
+        module = import_module(self.module)
+        self.handle = module.handle
+        if self.reads_itself:
+            self.read = module.read
 
     def _handle_first(self, context: Context, request: Any) -> Any:
         self.load()
         return self.handle(context, request)
+
+    def _read_first(self, version: int, body: Buffer) -> Any:
+        self.load()
+        return self.read(version, body)
+
+    def _decode(self, version: int, body: Buffer) -> Any:
+        return decode_request(self.key, version, body)

@@ -24,7 +24,6 @@ from ottla.wire.codec import (
     MalformedRequest,
     RequestHeader,
     UnsupportedVersion,
-    decode_request,
     parse_request_header,
     response_frame,
 )
@@ -97,11 +96,13 @@ class Dispatcher:
 
     def _ask(self, api: Api, context: Context, stats: ApiStats, body: Buffer) -> Message | Later:
         header = context.header
-        answer = api.handle(context, decode_request(header.key, header.version, body))
-        if asyncio.iscoroutine(answer):
-            return self._later(header, stats, answer)
+        answer = api.handle(context, api.read(header.version, body))
+        if isinstance(answer, bytes):
+            return answer
         if isinstance(answer, Waiting):
             return _wait(context, stats, answer)
+        if asyncio.iscoroutine(answer):
+            return self._later(header, stats, answer)
         return _encoded(header, stats, answer)
 
     def _forwards(self, api: Api) -> bool:
@@ -116,7 +117,7 @@ class Dispatcher:
         except KafkaError as error:
             context = context._replace(refusal=ApiError(error.code, error.message))
         header = context.header
-        return await settled(api.handle(context, decode_request(header.key, header.version, frame[header.body :])))
+        return await settled(api.handle(context, api.read(header.version, frame[header.body :])))
 
     def _unsupported(self, api: Api | None, context: Context) -> bytes:
         """Kafka closes the connection; only ApiVersions answers, so that a newer client can step down (KIP-511)."""

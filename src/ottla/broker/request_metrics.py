@@ -40,7 +40,7 @@ class ApiStats:
         self.versions = [0] * (api.newest + 1)
         self.times = Times()
         # Looking at a clock twice and noting it is a thirtieth of a small produce: of those one in eight is measured.
-        self.mask, self.mark = (7, 1) if api.is_raw else (0, 0)
+        self.mask, self.mark = (7, 1) if api.is_raw or api.reads_itself else (0, 0)
         self.errors: dict[ErrorCode, int] = {}
         self.failed = 0  # requests with an error in their answer
 

@@ -45,7 +45,7 @@ class TxnCoordinator:
             shard.timeline,
             Surroundings(
                 shard,
-                ShardMarkers(shard, self.markers),
+                ShardMarkers(shard, self.markers, node.env.loop),
                 node.env.clock.now_ms,
                 node.producer_ids.take,
                 lambda: node.image.features.get(TRANSACTION_VERSION, 0),

@@ -65,12 +65,14 @@ class _Ending:
 class ShardMarkers:
     """The `MarkerPort` of one shard."""
 
-    def __init__(self, shard: Shard[TxnMachine], markers: TxnMarkers) -> None:
+    def __init__(self, shard: Shard[TxnMachine], markers: TxnMarkers, loop: asyncio.AbstractEventLoop) -> None:
         self._shard = shard
         self._markers = markers
+        self._loop = loop
 
     def send(self, transactional_id: str, marker: Marker, partitions: Sequence[TopicPartition]) -> None:
-        self._markers.send(_Ending(self._shard, transactional_id, marker, partitions))
+        """After this turn: whoever decided has his answer first, and is not asked in the middle of it."""
+        self._loop.call_soon(self._markers.send, self._shard, transactional_id, marker, partitions)
 
 
 class TxnMarkers:
@@ -88,11 +90,13 @@ class TxnMarkers:
         self.unfinished = 0
         """Transactions that are decided and of which not all partitions have heard."""
 
-    def send(self, ending: _Ending) -> None:
-        """With the next turn of the loop: whoever decided is not to find himself asked in the middle of it."""
+    def send(
+        self, shard: Shard[TxnMachine], transactional_id: str, marker: Marker, partitions: Sequence[TopicPartition]
+    ) -> None:
+        ending = _Ending(shard, transactional_id, marker, partitions)
         self.unfinished += 1
-        self._endings[ending.transactional_id] = ending
-        self._node.env.loop.call_soon(self._tell, ending, list(ending.missing))
+        self._endings[transactional_id] = ending
+        self._tell(ending, list(ending.missing))
 
     def waiting(self, transactional_id: str) -> int:
         """How many requests wait for the markers of an id."""
@@ -199,19 +203,19 @@ class TxnMarkers:
         if ending.missing or ending.is_over or ending.is_being_completed:
             return
         try:
-            complete = ending.shard.write(
-                lambda txns: txns.complete(ending.transactional_id, ending.marker), Haste.NEXT
+            ending.is_being_completed = True
+            ending.shard.submit(
+                lambda txns: txns.complete(ending.transactional_id, ending.marker),
+                partial(self._completed, ending),
+                Haste.NEXT,
             )
         except KafkaError:
             self._over(ending)  # it is no longer ours
             return
-        ending.is_being_completed = True
-        complete.add_done_callback(partial(self._completed, ending))
         self._written(ending)
 
-    def _completed(self, ending: _Ending, done: asyncio.Future[None]) -> None:
+    def _completed(self, ending: _Ending, _: None, error: KafkaError | None) -> None:
         ending.is_being_completed = False
-        error = done.exception()
         if error is None or not ending.is_ours:
             self._over(ending)
         else:

@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.group_requests import answer_of
 from ottla.broker.peer_brokers import PeerBrokers
-from ottla.broker.txn_patience import add_partitions
+from ottla.broker.txn_patience import add_partitions, ask_to_add
 from ottla.broker.txn_questions import Codes, RemoteQuestions
+from ottla.coordinator.told import Told
 from ottla.coordinator.txn.transaction import EPOCH_BUMPS_FROM, ProducerEpoch
 from ottla.env.tasks import Tasks
 from ottla.log.producers import Refused, Verification
@@ -100,7 +102,18 @@ class TxnPartitions:
         await self._peers.stop()
 
     def start(self, question: Question, answered: Callable[[], None]) -> None:
-        """Calls back when all is known."""
+        """Calls back when all is known: within this call, where the coordinator is here and nothing is in its way."""
+        if question.client.adds and self._is_coordinated_here(question.transactional_id):
+            partitions = question.partitions
+
+            def added(told: Told[ErrorCode]) -> None:
+                question.answer(dict.fromkeys(partitions, answer_of(told, lambda code: code)))
+                answered()
+
+            ask_to_add(
+                self._node, question.transactional_id, question.producer, partitions, EPOCH_BUMPS_FROM
+            ).add_done_callback(added)
+            return
 
         async def ask() -> None:
             try:
@@ -140,17 +153,20 @@ class TxnPartitions:
                 return
             await asyncio.sleep(again_ms / 1000)
 
-    def is_known(self, question: Question, partition: TopicPartition) -> bool:
+    def knows(self, transactional_id: str, producer: ProducerEpoch, partition: TopicPartition) -> bool:
         """Whether the coordinator is here and knows of the partition already: then nothing has to be waited for."""
-        name, node = question.transactional_id, self._node
-        if question.client.adds:
-            return False
         if not self.verifies:
             return True
+        txns = self._node.txns
         try:
-            return node.txns.read(name, lambda txns: txns.has_committed(name, question.producer, partition))
+            shard = txns.runtime.shard(txns.partition_of(transactional_id))
         except KafkaError:
             return False
+        return shard.machine.has_committed(transactional_id, producer, partition)
+
+    def _is_coordinated_here(self, transactional_id: str) -> bool:
+        number = self._node.txns.number_of(transactional_id)
+        return bool(transactional_id) and _leader(self._node, number) == self._node.config.node_id
 
     async def _ask(self, question: Question) -> Codes:
         node, partitions = self._node, question.partitions

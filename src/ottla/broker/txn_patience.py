@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.coordinator.machine import Outcome
+from ottla.coordinator.shard import Haste
 from ottla.coordinator.told import Told
 from ottla.coordinator.txn.transaction import ProducerEpoch
 from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
+
+_NONE: Final = ErrorCode.none
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -44,26 +47,36 @@ def ask_to_add(
     node: Node, transactional_id: str, producer: ProducerEpoch, partitions: Sequence[TopicPartition], version: int
 ) -> Told[ErrorCode]:
     """The same for who does not wait in a task."""
-    return _Patient(
-        node, transactional_id, lambda txns: txns.add_partitions(transactional_id, producer, partitions, version)
-    ).told
+
+    def operation(txns: TxnMachine) -> Outcome[ErrorCode]:
+        return txns.add_partitions(transactional_id, producer, partitions, version)
+
+    asked = node.txns.ask(transactional_id, operation, Haste.WHEN_CALM)
+    if asked.replied is _NONE:
+        return asked
+    return _Patient(node, transactional_id, operation, asked).told
 
 
 class _Patient:
     def __init__(
-        self, node: Node, transactional_id: str, operation: Callable[[TxnMachine], Outcome[ErrorCode]]
+        self,
+        node: Node,
+        transactional_id: str,
+        operation: Callable[[TxnMachine], Outcome[ErrorCode]],
+        asked: Told[ErrorCode],
     ) -> None:
         self.told: Told[ErrorCode] = Told()
         self._node = node
         self._transactional_id = transactional_id
         self._operation = operation
         self._ends_at: float | None = None
-        self._ask()
+        asked.add_done_callback(self._heard)
 
     def _ask(self) -> None:
         if self.told.done():
             return  # the client has gone
-        self._node.txns.ask(self._transactional_id, self._operation).add_done_callback(self._heard)
+        asked = self._node.txns.ask(self._transactional_id, self._operation, Haste.WHEN_CALM)
+        asked.add_done_callback(self._heard)
 
     def _heard(self, asked: Told[ErrorCode]) -> None:
         error = asked.exception()

@@ -41,7 +41,7 @@ _RECORD_OVERHEAD: Final = 40
 _AGAIN_MS: Final = 500
 _LATE_S: Final = 0.2
 _LISTEN_S: Final = 0.5  # to what came while this node stood still, before conclusions are drawn from silence
-_MOMENT_S: Final = 0.005
+_MOMENT_MS: Final = 5
 
 
 class State(Enum):
@@ -103,6 +103,7 @@ class Shard(Generic[M]):
         self._batch_bytes = 0
         self._batch_base = 0
         self._append_is_due = False
+        self._moment: Timer | None = None  # until what nobody waits for is appended
         self._appended_at = -1.0  # by the loop's clock, which stands still during a turn
         self._committed = 0
         self._waiting: deque[_Reply] = deque()
@@ -136,8 +137,9 @@ class Shard(Generic[M]):
         for alarm in self._alarms.values():
             alarm.timer.cancel()
         self._alarms.clear()
-        if self._deadline is not None:
-            self._deadline.cancel()
+        for timer in (self._deadline, self._moment):
+            if timer is not None:
+                timer.cancel()
         self._fail(self._batch_base, _moved(), everything=True)
         self.machine.stopped()
 
@@ -212,6 +214,8 @@ class Shard(Generic[M]):
     def _accept(self, outcome: Outcome[Any], tell: Tell, haste: Haste = Haste.THIS_TURN) -> None:
         if outcome.records:
             if haste is Haste.WHEN_CALM and self._is_calm():
+                haste = Haste.NOW
+            if haste is Haste.NOW and not self._batch and not self._waiting:
                 self._append_at_once(outcome, tell)
                 return
             size = _size(outcome.records)
@@ -221,7 +225,8 @@ class Shard(Generic[M]):
                 tell(None, error)
                 return
             if haste is Haste.NEXT:
-                self._loop.call_later(_MOMENT_S, self._append_what_waits)
+                if self._moment is None:
+                    self._moment = self._timers.after(_MOMENT_MS, self._append_after_a_moment)
             elif haste is not Haste.NOW and not self._append_is_due:
                 self._append_is_due = True
                 self._loop.call_soon(self._append_what_waits)
@@ -232,8 +237,11 @@ class Shard(Generic[M]):
             self._append()  # it may be too large even alone: to be known before anything is decided on it
 
     def _is_calm(self) -> bool:
-        """Whether nothing waits, and nothing was appended in this turn: then there is nobody to share a batch with."""
-        return not self._batch and not self._waiting and self._loop.time() != self._appended_at
+        """Whether there is nobody to share a batch with: nothing was appended in this turn or waits for its end, and
+        all before is committed. What waits for the next records (`Haste.NEXT`) goes with these."""
+        if self._append_is_due or self._loop.time() == self._appended_at:
+            return False
+        return not self._waiting or (bool(self._batch) and self._waiting[0].after > self._batch_base)
 
     def _append_at_once(self, outcome: Outcome[Any], tell: Tell) -> None:
         """Applied when it is in the log, and so mostly committed: then there is nothing to keep for undoing it."""
@@ -312,6 +320,11 @@ class Shard(Generic[M]):
         if self._batch and self._batch_bytes + size > self.partition.log.config.max_message_bytes:
             return self._append()
         return None
+
+    def _append_after_a_moment(self) -> None:
+        self._moment = None
+        self._append_what_waits()
+        self._appended_at = -1.0  # nobody asked for it: whoever asks in this turn need not wait for others
 
     def _append_what_waits(self) -> None:
         self._telling_is_due = True  # here, and not another time

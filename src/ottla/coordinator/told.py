@@ -32,6 +32,11 @@ class Told(Generic[R]):
         for callback in callbacks:
             callback(self)
 
+    @property
+    def replied(self) -> R | None:
+        """The reply, if it was told and is not an error."""
+        return self._reply
+
     def done(self) -> bool:
         return self._done
 

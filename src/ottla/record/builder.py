@@ -68,14 +68,19 @@ def build_batch(
 
 
 def build_plain_batch(
-    records: Sequence[tuple[bytes, bytes | None]], timestamp: int, producer_id: int = -1, producer_epoch: int = -1
+    records: Sequence[tuple[bytes, bytes | None]],
+    timestamp: int,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    *,
+    control: bool = False,
 ) -> bytes:
     """Keys and values of one moment; no more to say. Coordinators write many small ones of these.
 
     With a producer, it is part of the transaction that this one has open.
     """
     count = len(records)
-    attributes = TRANSACTIONAL_BIT if producer_id >= 0 else 0
+    attributes = (TRANSACTIONAL_BIT if producer_id >= 0 else 0) | (CONTROL_BIT if control else 0)
     parts = [_SUMMED.pack(attributes, count - 1, timestamp, timestamp, producer_id, producer_epoch, -1, count)]
     for delta, (key, value) in enumerate(records):
         number, key_size = varint(delta), varint(len(key))

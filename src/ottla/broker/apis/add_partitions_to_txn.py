@@ -8,19 +8,33 @@ transactions' second version, or it is only verified that it is there (KIP-890).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from ottla.broker.apis.txn_format import (
+    Additions,
+    Topic,
+    additions,
+    in_order,
+    partitions_of,
+    read_additions,
+    write_added,
+    write_all_fine,
+)
 from ottla.broker.context import Context, Waiting
 from ottla.broker.group_requests import answer_of
 from ottla.broker.txn_patience import ask_to_add
 from ottla.broker.txn_requests import fenced
+from ottla.coordinator.told import Told
 from ottla.coordinator.txn.transaction import EPOCH_BUMPS_FROM, ProducerEpoch
+from ottla.env.ports import Buffer
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import INTERNAL_TOPICS, TopicPartition
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
+from ottla.wire.codec import decode_request
 
+_KEY: Final = 24
 _FENCED_FROM: Final = 2
 _OF_BROKERS: Final = 4
 _NONE: Final = ErrorCode.none
@@ -34,42 +48,59 @@ class _Transaction(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
-def handle(context: Context, request: Any) -> Any | Waiting | Coroutine[Any, Any, Any]:
+def read(version: int, body: Buffer) -> Any:
+    """`Additions` of a client; what the decoder of all APIs gives of a broker."""
+    usual = read_additions(version, body) if version < _OF_BROKERS else None
+    if usual is not None:
+        return usual
+    entity = decode_request(_KEY, version, body)
+    if version >= _OF_BROKERS:
+        return entity
+    producer = ProducerEpoch(entity.v3_and_below_producer_id, entity.v3_and_below_producer_epoch)
+    topics = [Topic(topic.name, topic.partitions) for topic in entity.v3_and_below_topics]
+    return additions(version, entity.v3_and_below_transactional_id, producer, topics)
+
+
+def handle(context: Context, request: Any) -> bytes | Waiting | Coroutine[Any, Any, Any]:
     return _of_brokers(context, request) if context.version >= _OF_BROKERS else _add_for_client(context, request)
 
 
-def _add_for_client(context: Context, request: Any) -> Any | Waiting:
-    transaction = _of_client(request)
-    name, producer, _, partitions = transaction
+def _add_for_client(context: Context, request: Additions) -> bytes | Waiting:
+    name, producer, topics, partitions, _ = request
 
-    def tell(codes: _Codes) -> Any:
-        results = _topics(request.v3_and_below_topics, codes)
-        return context.respond(throttle_time=timedelta(0), results_by_topic_v3_and_below=results)
+    def refuse(codes: _Codes) -> bytes:
+        header = context.header
+        context.count_errors(codes.values())
+        return write_added(header.version, header.correlation_id, in_order(topics, codes))
 
-    refused = _refusal(context, transaction)
+    def tell(told: Told[ErrorCode]) -> bytes:
+        if told.replied is _NONE:
+            return write_all_fine(context.header.correlation_id, request)
+        code = fenced(answer_of(told, lambda code: code), context.version, _FENCED_FROM)
+        return refuse(dict.fromkeys(partitions, code))
+
+    refused = _refusal(context, name, partitions)
     if refused:
-        return tell(refused)
+        return refuse(refused)
     told = ask_to_add(context.node, name, producer, partitions, 0)
-    return Waiting(
-        told,
-        lambda told: tell(
-            dict.fromkeys(partitions, fenced(answer_of(told, lambda code: code), context.version, _FENCED_FROM))
-        ),
-    )
+    return tell(told) if told.done() else Waiting(told, tell)
 
 
 async def _of_brokers(context: Context, request: Any) -> Any:
     if not context.allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return _respond(context, ErrorCode.cluster_authorization_failed, [])
     transactions = [
-        _transaction(
-            each.transactional_id, each.producer_id, each.producer_epoch, each.topics, verify_only=each.verify_only
+        _Transaction(
+            each.transactional_id,
+            ProducerEpoch(each.producer_id, each.producer_epoch),
+            each.verify_only,
+            partitions_of(each.topics),
         )
         for each in request.transactions
     ]
     asked = [_ask(context, each) for each in transactions]  # all of them, before one is waited for
     results = [
-        {"transactional_id": each.name, "topic_results": _topics(row.topics, await _codes(each, told))}
+        {"transactional_id": each.name, "topic_results": _results(row.topics, await _codes(each, told))}
         for row, each, told in zip(request.transactions, transactions, asked, strict=True)
     ]
     return _respond(context, _NONE, results)
@@ -79,25 +110,10 @@ def _respond(context: Context, code: ErrorCode, results: list[dict[str, Any]]) -
     return context.respond(throttle_time=timedelta(0), error_code=code, results_by_transaction=results)
 
 
-def _of_client(request: Any) -> _Transaction:
-    return _transaction(
-        request.v3_and_below_transactional_id,
-        request.v3_and_below_producer_id,
-        request.v3_and_below_producer_epoch,
-        request.v3_and_below_topics,
-        verify_only=False,
-    )
-
-
-def _transaction(name: str, producer_id: int, epoch: int, topics: Any, *, verify_only: bool) -> _Transaction:
-    partitions = {TopicPartition(topic.name, number): None for topic in topics for number in topic.partitions}
-    return _Transaction(name, ProducerEpoch(producer_id, epoch), verify_only, tuple(partitions))
-
-
 def _ask(context: Context, transaction: _Transaction) -> _Codes | asyncio.Future[ErrorCode] | asyncio.Future[_Codes]:
     """Another broker asks, and comes again by itself after CONCURRENT_TRANSACTIONS: others of it are not held up."""
     name, producer, verify_only, partitions = transaction
-    refused = _refusal(context, transaction)
+    refused = _refusal(context, name, partitions)
     if refused:
         return refused
     txns = context.node.txns
@@ -118,9 +134,8 @@ async def _codes(
     return answer if isinstance(answer, dict) else dict.fromkeys(transaction.partitions, answer)
 
 
-def _refusal(context: Context, transaction: _Transaction) -> _Codes:
+def _refusal(context: Context, name: str, partitions: tuple[TopicPartition, ...]) -> _Codes:
     """What is to be said before the coordinator is asked; nothing if it is to be asked."""
-    name, _, _, partitions = transaction
     is_client = context.version < _OF_BROKERS
     if is_client and not context.allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
         return dict.fromkeys(partitions, ErrorCode.transactional_id_authorization_failed)
@@ -143,12 +158,14 @@ def _refused(context: Context, partitions: tuple[TopicPartition, ...], is_client
     return refused
 
 
-def _topics(asked: Any, codes: _Codes) -> list[dict[str, Any]]:
-    """As they were asked about, those that were named twice too; what is wrong in itself stands first."""
-    order = {key: place for place, key in enumerate(codes)}
-    found = []
-    for topic in asked:
-        keys = sorted((TopicPartition(topic.name, number) for number in topic.partitions), key=order.__getitem__)
-        rows = [{"partition_index": key.partition, "partition_error_code": codes[key]} for key in keys]
-        found.append({"name": topic.name, "results_by_partition": rows})
-    return found
+def _results(asked: Iterable[Topic], codes: _Codes) -> list[dict[str, Any]]:
+    """The same to a broker."""
+    return [
+        {
+            "name": name,
+            "results_by_partition": [
+                {"partition_index": number, "partition_error_code": code} for number, code in rows
+            ],
+        }
+        for name, rows in in_order(asked, codes)
+    ]

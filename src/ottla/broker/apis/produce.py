@@ -17,10 +17,17 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ottla.broker.apis.produce_format import FLEXIBLE, Leaders, ManyRows, Request, Row, Topic, merged, read, write
-from ottla.broker.apis.produce_in_transaction import InTransaction, producer_of
+from ottla.broker.apis.produce_in_transaction import (
+    InTransaction,
+    begins_transaction,
+    is_known_to_begin,
+    producer_of,
+    transactional_header,
+)
 from ottla.broker.context import Context
 from ottla.broker.current_leaders import current_leader, endpoints_of
 from ottla.broker.traffic import count_refused
+from ottla.coordinator.txn.transaction import ProducerEpoch
 from ottla.env.ports import Buffer
 from ottla.log.producers import Origin
 from ottla.model.errors import ErrorCode
@@ -91,19 +98,15 @@ def _only_batch(body: memoryview, at: int) -> memoryview | None:
 
 def _append_one(context: Context, shape: Shape, number: int, batch: memoryview) -> Message | Later:
     acks = shape.request.acks
-    in_transaction: InTransaction | None = None
-    if _is_transactional(batch):
-        if not _may_be_transactional(context, shape.request):
-            return _refuse(context, shape.request_for(number), ErrorCode.transactional_id_authorization_failed)
-        one = _in_transaction(context, shape.request, [batch])
-        in_transaction = one if isinstance(one, InTransaction) else None  # of one batch there is one producer at most
+    is_transactional = _is_transactional(batch)
+    if is_transactional and not _may_be_transactional(context, shape.request):
+        return _refuse(context, shape.request_for(number), ErrorCode.transactional_id_authorization_failed)
     partition = _partition(context, context.node.replicas, shape.request.topics[0], number)
     if not isinstance(partition, Partition):
         return _answer(context, shape.request_for(number), [[Appended(partition)]])
-    if in_transaction is not None and (begun := in_transaction.add(partition, batch)) is not None:
-        in_transaction.start()
-        return _wait(context, shape.request_for(number), [[begun]], len(batch))
-    result = partition.append(batch, acks, Origin.CLIENT, -1, shape.version)
+    result = _begin_transaction(context, shape.request, partition, batch) if is_transactional else None
+    if result is None:
+        result = partition.append(batch, acks, Origin.CLIENT, -1, shape.version)
     if not isinstance(result, Appended):
         return _wait(context, shape.request_for(number), [[result]], len(batch))
     if not _is_acknowledged(partition, acks, result):
@@ -189,7 +192,10 @@ def _append_all(context: Context, body: memoryview) -> Message | Later:
             partition = _partition(context, replicas, topic, index)
             if isinstance(partition, Partition):
                 data = batch if batch is not None else b""
-                waiting = in_transaction.add(partition, data) if in_transaction is not None else None
+                header = transactional_header(data) if in_transaction is not None else None
+                waiting = None
+                if in_transaction is not None and header is not None and begins_transaction(partition, header):
+                    waiting = in_transaction.add(partition, data, header)
                 if waiting is not None:
                     result = waiting
                 else:
@@ -203,6 +209,7 @@ def _append_all(context: Context, body: memoryview) -> Message | Later:
     if waits:
         if in_transaction is not None:
             in_transaction.start()
+            results = [[_if_there(result) for result in appended] for appended in results]
         return _wait(context, request, results, len(body))
     return _answer(context, request, cast("list[list[Appended]]", results))  # no future is among them
 
@@ -211,6 +218,27 @@ def _is_transactional(batch: memoryview) -> bool:
     if len(batch) <= _ATTRIBUTES_AT or not batch[_ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
         return False
     return batch_start(batch) is BatchStart.TRANSACTIONAL
+
+
+def _begin_transaction(
+    context: Context, request: Request, partition: Partition, batch: memoryview
+) -> Appended | asyncio.Future[Appended] | None:
+    """What becomes of the only batch of a request; None if it can be appended as any other."""
+    header = transactional_header(batch)
+    if header is None or not begins_transaction(partition, header):
+        return None
+    assert request.transactional_id is not None
+    producer = ProducerEpoch(header.producer_id, header.producer_epoch)
+    if is_known_to_begin(context, request.transactional_id, producer, partition, header.base_sequence):
+        return None
+    in_transaction = InTransaction(context, request.transactional_id, request.acks, producer)
+    begun = in_transaction.add(partition, batch, header)
+    in_transaction.start()
+    return _if_there(begun) if begun is not None else None
+
+
+def _if_there(result: Appended | asyncio.Future[Appended]) -> Appended | asyncio.Future[Appended]:
+    return result.result() if isinstance(result, asyncio.Future) and result.done() else result
 
 
 def _in_transaction(context: Context, request: Request, batches: list[memoryview]) -> InTransaction | ErrorCode | None:

@@ -15,7 +15,7 @@ from ottla.broker.context import Context
 from ottla.broker.txn_partitions import Client, Question
 from ottla.coordinator.txn.transaction import ProducerEpoch
 from ottla.env.ports import Buffer
-from ottla.log.producers import Origin
+from ottla.log.producers import Origin, Verification
 from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
 from ottla.record.batch import HEADER_SIZE, BatchHeader, parse_header
@@ -56,19 +56,18 @@ class InTransaction:
         self._question = Question(transactional_id, producer, Client.ADDED if version >= _ADDS_FROM else client)
         self._kept: list[_Kept] = []
 
-    def add(self, partition: Partition, batch: Buffer) -> Appended | asyncio.Future[Appended] | None:
-        """What became, or is to become, of a batch; None if it can be appended as any other."""
-        header = transactional_header(batch)
-        if header is None or not partition.is_leader:
-            return None
-        if partition.log.producers.has_open(header.producer_id, header.producer_epoch):
-            return None
+    def add(
+        self, partition: Partition, batch: Buffer, header: BatchHeader
+    ) -> Appended | asyncio.Future[Appended] | None:
+        """What became, or is to become, of a batch that begins it; None if it can be appended as any other."""
         question, key = self._question, partition.key
         node = self._context.node
         begun = question.add(partition, header.base_sequence, node.env.clock.now_ms())
         if key in question.codes:
             return self._refused(key)
-        if begun is not None and node.txn_partitions.is_known(question, key):
+        can_be_known = begun is not None and not question.client.adds
+        if can_be_known and node.txn_partitions.knows(question.transactional_id, question.producer, key):
+            assert begun is not None
             question.is_answered(partition, begun)
             return None
         kept = _Kept(partition, bytes(batch), node.env.loop.create_future())
@@ -101,6 +100,25 @@ class InTransaction:
         if code is ErrorCode.invalid_txn_state:
             return Appended(code, message=f"{key} was not added to the transaction")
         return Appended(code)
+
+
+def begins_transaction(partition: Partition, header: BatchHeader) -> bool:
+    return partition.is_leader and not partition.log.producers.has_open(header.producer_id, header.producer_epoch)
+
+
+def is_known_to_begin(
+    context: Context, transactional_id: str, producer: ProducerEpoch, partition: Partition, sequence: int
+) -> bool:
+    """Whether the coordinator is here, and the client has told it of the partition: then there is nobody to ask."""
+    node = context.node
+    if context.header.version >= _ADDS_FROM or not node.txn_partitions.knows(transactional_id, producer, partition.key):
+        return False
+    producers = partition.log.producers
+    begun = producers.begin_verification(*producer, sequence, False, node.env.clock.now_ms())
+    if not isinstance(begun, Verification):
+        return False  # it is refused, which is for others to tell
+    producers.verified(*producer, begun)
+    return True
 
 
 def transactional_header(batch: Buffer) -> BatchHeader | None:

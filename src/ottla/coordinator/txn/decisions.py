@@ -118,13 +118,18 @@ def add_partitions(
     together = dict.fromkeys((*known.partitions, *partitions))
     if is_open and len(together) == len(known.partitions):
         return ErrorCode.none
-    return known._replace(
-        state=TxnState.ONGOING,
-        previous_producer_id=known.producer_id,
-        partitions=tuple(together),
-        start_ms=known.start_ms if is_open else now_ms,
-        updated_ms=now_ms,
-        client_version=client_version,
+    return Transaction(
+        known.producer_id,
+        known.epoch,
+        known.timeout_ms,
+        TxnState.ONGOING,
+        tuple(together),
+        known.start_ms if is_open else now_ms,
+        now_ms,
+        client_version,
+        known.producer_id,
+        known.next_producer_id,
+        known.last_epoch,
     )
 
 
@@ -251,12 +256,18 @@ def _ended_with_new_epoch(
 def _ended(
     known: Transaction, is_commit: bool, now_ms: int, client_version: int, next_id: int = NO_PRODUCER_ID
 ) -> Transaction:
-    return known._replace(
-        state=TxnState.PREPARE_COMMIT if is_commit else TxnState.PREPARE_ABORT,
-        previous_producer_id=known.producer_id,
-        next_producer_id=next_id,
-        updated_ms=now_ms,
-        client_version=client_version,
+    return Transaction(
+        known.producer_id,
+        known.epoch,
+        known.timeout_ms,
+        TxnState.PREPARE_COMMIT if is_commit else TxnState.PREPARE_ABORT,
+        known.partitions,
+        known.start_ms,
+        now_ms,
+        client_version,
+        known.producer_id,
+        next_id,
+        known.last_epoch,
     )
 
 

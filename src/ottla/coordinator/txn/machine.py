@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from ottla.coordinator.machine import Outcome, StoredRecord, Timers
 from ottla.coordinator.timeline import Timeline, TimelineDict
@@ -30,6 +30,7 @@ from ottla.coordinator.txn.transaction import (
 from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
 
+R = TypeVar("R")
 _log = logging.getLogger("ottla.coordinator")
 _TIMEOUTS: Final = "abort overdue transactions"
 _EXPIRY: Final = "forget unused transactional ids"
@@ -82,7 +83,6 @@ class TxnMachine:
     def __init__(self, timeline: Timeline, surroundings: Surroundings) -> None:
         self.transactions: TimelineDict[str, Transaction] = TimelineDict(timeline)
         self._around = surroundings
-        self._decided: dict[str, tuple[bytes | None, Transaction]] = {}
 
     # -- what records say
 
@@ -93,8 +93,7 @@ class TxnMachine:
         if record.value is None:
             self.transactions.pop(transactional_id)
             return
-        value, decided = self._decided.pop(transactional_id, (None, None))
-        transaction = decided if decided is not None and value is record.value else read_value(record.value)
+        transaction = read_value(record.value)
         if transaction is not None:
             self.transactions[transactional_id] = transaction
         else:
@@ -132,7 +131,7 @@ class TxnMachine:
             return Outcome(Initialised(decision))
         if decision.state is TxnState.PREPARE_ABORT:  # the client comes again, when that is over
             return self._end(transactional_id, decision, Initialised(ErrorCode.concurrent_transactions))
-        return Outcome(Initialised(_NONE, decision.producer), [self._record(transactional_id, decision)])
+        return self._write(transactional_id, decision, Initialised(_NONE, decision.producer))
 
     def add_partitions(
         self, transactional_id: str, producer: ProducerEpoch, partitions: Sequence[TopicPartition], client_version: int
@@ -141,7 +140,7 @@ class TxnMachine:
         decision = decisions.add_partitions(known, producer, partitions, self._around.now_ms(), client_version)
         if isinstance(decision, ErrorCode):
             return Outcome(decision)
-        return Outcome(_NONE, [self._record(transactional_id, decision)])
+        return self._write(transactional_id, decision, _NONE)
 
     def verify(
         self, transactional_id: str, producer: ProducerEpoch, partitions: Sequence[TopicPartition]
@@ -175,19 +174,23 @@ class TxnMachine:
         known = self.transactions.get(transactional_id)
         if known is None or known.state not in ENDING or known.producer != marker.producer:
             return Outcome(None)
-        return Outcome(None, [self._record(transactional_id, decisions.complete(known, self._around.now_ms()))])
+        return self._write(transactional_id, decisions.complete(known, self._around.now_ms()), None)
 
     def _end(self, transactional_id: str, ended: Transaction, reply: Initialised) -> Outcome[Initialised]:
-        return Outcome(
-            reply,
-            [self._record(transactional_id, ended)],
-            committed=lambda: self._send_markers(transactional_id, ended),
-        )
+        def send() -> None:
+            self._send_markers(transactional_id, ended)
 
-    def _record(self, transactional_id: str, transaction: Transaction) -> StoredRecord:
-        record = record_of(transactional_id, transaction, self._around.transaction_version())
-        self._decided[transactional_id] = (record.value, transaction)
-        return record
+        return self._write(transactional_id, ended, reply, send)
+
+    def _write(
+        self, transactional_id: str, decided: Transaction, reply: R, committed: Callable[[], None] | None = None
+    ) -> Outcome[R]:
+        record = record_of(transactional_id, decided, self._around.transaction_version())
+
+        def take_over() -> None:
+            self.transactions[transactional_id] = decided
+
+        return Outcome(reply, (record,), committed=committed, take_over=take_over)
 
     def _send_markers(self, transactional_id: str, ended: Transaction) -> None:
         is_commit = ended.state is TxnState.PREPARE_COMMIT
@@ -225,7 +228,9 @@ class TxnMachine:
             for transactional_id, ended in aborted.items():
                 self._send_markers(transactional_id, ended)
 
-        return Outcome(None, [self._record(name, ended) for name, ended in aborted.items()], committed=send)
+        version = self._around.transaction_version()
+        records = [record_of(name, ended, version) for name, ended in aborted.items()]
+        return Outcome(None, records, committed=send)
 
     def _expire_later(self) -> None:
         self._around.timers.set(_EXPIRY, self._around.settings().expiration_check_ms, self._expire)

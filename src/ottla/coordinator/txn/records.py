@@ -11,6 +11,7 @@ Kafka writes version 1 from `transaction.version` 1 on.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
 from typing import Final
@@ -26,6 +27,8 @@ _PLAIN, _FLEXIBLE = 0, 1
 _SHORT: Final = Struct(">h")
 _INT: Final = Struct(">i")
 _LONG: Final = Struct(">q")
+_LONG_TAG: Final = Struct(">BBq")
+_SHORT_TAG: Final = Struct(">BBh")
 _KEY: Final = Struct(">hh")
 _START: Final = Struct(">hqhib")  # version, producer id, epoch, timeout, state
 _TIMES: Final = Struct(">qq")
@@ -35,6 +38,7 @@ _PREVIOUS_ID, _NEXT_ID, _CLIENT_VERSION = 0, 1, 2
 # -- writing
 
 
+@lru_cache(maxsize=1024)  # an id is written three times for each transaction
 def write_key(transactional_id: str) -> bytes:
     name = transactional_id.encode()
     return _KEY.pack(KEY_TYPE, len(name)) + name
@@ -50,7 +54,7 @@ def tombstone(transactional_id: str) -> StoredRecord:
 
 def write_value(transaction: Transaction, transaction_version: int) -> bytes:
     flexible = transaction_version >= 1
-    topics = None if transaction.state is TxnState.EMPTY else _by_topic(transaction.partitions)
+    partitions = None if transaction.state is TxnState.EMPTY else transaction.partitions
     parts = [
         _START.pack(
             _FLEXIBLE if flexible else _PLAIN,
@@ -58,14 +62,19 @@ def write_value(transaction: Transaction, transaction_version: int) -> bytes:
             transaction.epoch,
             transaction.timeout_ms,
             transaction.state,
-        )
+        ),
+        _topics(partitions, flexible),
+        _TIMES.pack(transaction.updated_ms, transaction.start_ms),
     ]
-    parts += _flexible_topics(topics) if flexible else _plain_topics(topics)
-    parts.append(_TIMES.pack(transaction.updated_ms, transaction.start_ms))
     if flexible:
-        tags = _tags(transaction)
-        parts += [uvarint(len(tags)), *tags]
+        parts.append(_tags(transaction))
     return b"".join(parts)
+
+
+@lru_cache(maxsize=1024)  # most transactions write to what the one before wrote to
+def _topics(partitions: tuple[TopicPartition, ...] | None, flexible: bool) -> bytes:
+    topics = _by_topic(partitions) if partitions is not None else None
+    return b"".join(_flexible_topics(topics) if flexible else _plain_topics(topics))
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -96,15 +105,16 @@ def _plain_topics(topics: dict[str, list[int]] | None) -> list[bytes]:
     return parts
 
 
-def _tags(transaction: Transaction) -> list[bytes]:
-    tags = []
+def _tags(transaction: Transaction) -> bytes:
+    """How many, and each."""
+    count, tags = 0, b""
     if transaction.previous_producer_id != NO_PRODUCER_ID:
-        tags.append(bytes((_PREVIOUS_ID, _LONG.size)) + _LONG.pack(transaction.previous_producer_id))
+        count, tags = 1, _LONG_TAG.pack(_PREVIOUS_ID, _LONG.size, transaction.previous_producer_id)
     if transaction.next_producer_id != NO_PRODUCER_ID:
-        tags.append(bytes((_NEXT_ID, _LONG.size)) + _LONG.pack(transaction.next_producer_id))
+        count, tags = count + 1, tags + _LONG_TAG.pack(_NEXT_ID, _LONG.size, transaction.next_producer_id)
     if transaction.client_version:
-        tags.append(bytes((_CLIENT_VERSION, _SHORT.size)) + _SHORT.pack(transaction.client_version))
-    return tags
+        count, tags = count + 1, tags + _SHORT_TAG.pack(_CLIENT_VERSION, _SHORT.size, transaction.client_version)
+    return uvarint(count) + tags
 
 
 # -- reading
