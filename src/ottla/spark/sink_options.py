@@ -58,3 +58,7 @@ def _check_columns(schema: Any, topic: str | None) -> None:
     for name, kinds in _COLUMNS.items():
         if name in found and found[name] not in kinds:
             raise OttlaError(f"column {name} must be {' or '.join(kinds)}, not {found[name]}")
+
+
+def transactional_id(options: SinkOptions, query_id: str) -> str:
+    return options.client.transactional_id or f"ottla-spark-{query_id}"
