@@ -16,6 +16,7 @@ from ottla.model.near_miss import did_you_mean
 from ottla.spark import loop_thread
 from ottla.spark.cluster import Cluster
 from ottla.spark.encoder import Encoded, Encoder
+from ottla.spark.formats import columns
 from ottla.spark.producing import Marker, Producer
 from ottla.spark.reading import cluster_of
 from ottla.spark.sink_options import Delivery, SinkOptions
@@ -48,7 +49,7 @@ def encoded(
         # rows without key: another partition for each Arrow batch
         anywhere = random.randrange(1 << 30) if always is None else always.anywhere + number
         now_ms = time.time_ns() // 1_000_000 if always is None else always.now_ms
-        yield list(encoder.encode(batch, partitions, now_ms, anywhere))
+        yield list(encoder.encode(columns.encoded(options.encoded, batch), partitions, now_ms, anywhere))
 
 
 async def _partitions(cluster: Cluster, names: list[str]) -> dict[str, int]:
