@@ -2,8 +2,9 @@
 
 --only NAME     parts whose name holds NAME
 
-Needs `pip install -e .[spark,bench]`, and Maven once for the connector's jars. One Spark for both sides, `local[*]`; each
-kind of query is run on a small topic before it is timed. OTTLA_BENCH_SPARK_RECORDS makes it smaller than 10 million.
+Needs `pip install -e .[spark,bench]`, and Maven once for the connector's jars. One Spark for both sides, `local[*]`,
+which one round with a tenth of the records warms up. OTTLA_BENCH_SPARK_RECORDS makes it smaller than 10 million. The
+connector has one way to write a stream, at least once, which stands beside both of ours.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from confluent_kafka import Consumer, Producer
 from bench import load
 from bench.bars import Bar, Direction
 from bench.nodes import Node
-from bench.parts import Lone, Plan, run
+from bench.parts import Part, Plan, run
 from bench.spark_connector import ConnectorUnavailable, bring_connector
 from ottla.spark.foreach_batch import exactly_once
 from ottla.spark.java import prepare
@@ -67,24 +67,62 @@ def _with_options(entry: Any, node: Node, **options: Any) -> Any:
     return entry
 
 
-def _fill(node: Node, topic: str, records: int) -> None:
-    node.create_topic(topic, PARTITIONS)
-    load.run("batched", node.bootstrap, topic=topic, partitions=PARTITIONS, size=SIZE, records=records)
+def _filled(node: Node, number: int, records: int) -> tuple[str, int]:
+    """A topic with records, made when it is first asked for, and how many are in it. Round 0 has a tenth of them."""
+    records = records if number else records // 10
+    topic, written = f"of-{records}", records + PARTITIONS  # the load begins with a record for each partition
+    if topic not in node.admin.list_topics(timeout=30).topics:
+        node.create_topic(topic, PARTITIONS)
+        load.run("batched", node.bootstrap, topic=topic, partitions=PARTITIONS, size=SIZE, records=records)
+        os.sync()
+    return topic, written
 
 
-def _read(node: Node, topic: str, how: str, folder: Path) -> None:
+def _count(node: Node, topic: str) -> int:
+    """Asked of Spark, by the side's own source, so that what was written is known to be there."""
+    return int(_with_options(spark().read, node, subscribe=topic).load().count())
+
+
+def _check(node: Node, what: str, found: int, expected: int) -> None:
+    if found != expected:
+        raise RuntimeError(f"{node.side}: {what} came to {found} records, and {expected} were written")
+
+
+def reading(how: str, node: Node, number: int) -> dict[str, Any]:
+    topic, records = _filled(node, number, RECORDS)
+    folder = node.directory.with_name(f"{node.side}-parquet")
+    began = time.perf_counter()
     frame = _with_options(spark().read, node, subscribe=topic).load()
     if how == "to noop":
         frame.write.format("noop").mode("overwrite").save()
     elif how == "to Parquet":
-        target = folder / "parquet"
-        frame.write.mode("overwrite").option("compression", "zstd").parquet(str(target))
-        shutil.rmtree(target)
+        frame.write.option("compression", "zstd").parquet(str(folder))
     else:
-        frame.select("partition", "offset").distinct().count()
+        counted = frame.select("partition", "offset").distinct().count()
+    seconds = time.perf_counter() - began
+    if how == "to Parquet":
+        _check(node, how, spark().read.parquet(str(folder)).count(), records)
+        shutil.rmtree(folder)
+    elif how == "count distinct":
+        _check(node, how, counted, records)
+    return {"seconds": round(seconds, 2), "rate": round(records / seconds)}
 
 
-def _copy(node: Node, source: str, target: str, folder: Path, *, by_executors: bool = False) -> None:
+def copying(by_executors: bool, node: Node, number: int) -> dict[str, Any]:
+    source, records = _filled(node, number, COPIED)
+    target = f"copy-{by_executors:d}-{number}"
+    node.create_topic(target, PARTITIONS)
+    checkpoint = node.directory.with_name(f"{node.side}-{target}")
+    began = time.perf_counter()
+    _copy(node, source, target, checkpoint, by_executors=by_executors and node.side == "ottla")
+    seconds = time.perf_counter() - began
+    _check(node, "a copy", _count(node, target), records)
+    node.delete_topic(target)
+    os.sync()
+    return {"seconds": round(seconds, 2), "rate": round(records / seconds)}
+
+
+def _copy(node: Node, source: str, target: str, checkpoint: Path, *, by_executors: bool) -> None:
     options = {"subscribe": source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": A_BATCH}
     frame = _with_options(spark().readStream, node, **options).load().select("key", "value")
     if by_executors:
@@ -93,23 +131,17 @@ def _copy(node: Node, source: str, target: str, folder: Path, *, by_executors: b
         )
     else:
         writer = _with_options(frame.writeStream, node, topic=target)
-    writer = writer.option("checkpointLocation", str(folder / f"checkpoint-{target}"))
+    writer = writer.option("checkpointLocation", str(checkpoint))
     writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def _timed(work: Callable[[], None], records: int) -> dict[str, Any]:
-    began = time.perf_counter()
-    work()
-    seconds = time.perf_counter() - began
-    return {"seconds": round(seconds, 2), "rate": round(records / seconds)}
-
-
 @contextmanager
-def _near_empty(node: Node, folder: Path) -> Any:
-    node.create_topic("few", PARTITIONS)
-    node.create_topic("few-out", PARTITIONS)
-    frame = _with_options(spark().readStream, node, subscribe="few").load().select("key", "value")
-    writer = _with_options(frame.writeStream, node, topic="few-out").option("checkpointLocation", str(folder / "few"))
+def _near_empty(node: Node, few: str) -> Any:
+    node.create_topic(few, PARTITIONS)
+    node.create_topic(f"{few}-out", PARTITIONS)
+    checkpoint = node.directory.with_name(f"{node.side}-{few}")
+    frame = _with_options(spark().readStream, node, subscribe=few).load().select("key", "value")
+    writer = _with_options(frame.writeStream, node, topic=f"{few}-out").option("checkpointLocation", str(checkpoint))
     query = writer.start()
     try:
         yield query
@@ -117,33 +149,34 @@ def _near_empty(node: Node, folder: Path) -> Any:
         query.stop()
 
 
-def _latency(node: Node, folder: Path) -> dict[str, Any]:
+def near_empty(node: Node, number: int) -> dict[str, Any]:
     """One record at a time, from before it is sent until a reader of what is committed has it."""
+    few, probes = f"few-{number}", PROBES if number else PROBES // 4
     took: list[float] = []
     ended = threading.Event()
 
     def receive() -> None:
-        settings = {"bootstrap.servers": node.bootstrap, "group.id": "probe", "isolation.level": "read_committed"}
+        settings = {"bootstrap.servers": node.bootstrap, "group.id": few, "isolation.level": "read_committed"}
         consumer = Consumer({**settings, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100, "log_level": 0})
-        consumer.subscribe(["few-out"])
+        consumer.subscribe([f"{few}-out"])
         while not ended.is_set():
             message = consumer.poll(0.2)
             if message is not None and message.error() is None:
                 took.append((time.time_ns() - int(message.value() or b"0")) / 1e6)
         consumer.close()
 
-    with _near_empty(node, folder) as query:
+    with _near_empty(node, few) as query:
         receiving = threading.Thread(target=receive)
         receiving.start()
         producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 0, "log_level": 0})
         deadline = time.monotonic() + 60
         while len(took) < 5 and time.monotonic() < deadline:  # until all is warm
-            producer.produce("few", str(time.time_ns()))
+            producer.produce(few, str(time.time_ns()))
             producer.flush(10)
             time.sleep(1)
         warm, began_with = len(took), query.lastProgress["batchId"]
-        for number in range(PROBES):
-            producer.produce("few", str(time.time_ns()), partition=number % PARTITIONS)
+        for probe in range(probes):
+            producer.produce(few, str(time.time_ns()), partition=probe % PARTITIONS)
             producer.flush(10)
             time.sleep(BETWEEN_S)
         time.sleep(2)
@@ -160,38 +193,18 @@ def _latency(node: Node, folder: Path) -> dict[str, Any]:
     }
 
 
-def measured(node: Node, number: int) -> dict[str, dict[str, Any]]:
-    folder = node.directory.with_name(f"{node.side}-spark")
-    folder.mkdir(parents=True)
-    node.format()
-    node.start()
-    _fill(node, "small", WARM_UP)
-    _fill(node, "large", RECORDS)
-    found: dict[str, dict[str, Any]] = {}
-    for how in _READS:
-        _read(node, "small", how, folder)
-        found[f"read {how}"] = _timed(partial(_read, node, "large", how, folder), RECORDS)
-    node.delete_topic("large")
-    _fill(node, "to-copy", COPIED)
-    ways = {_COPY: False} | ({_COPY_BY_EXECUTORS: True} if node.side == "ottla" else {})
-    for name, by_executors in ways.items():
-        for topic, to in (("small", f"warm-{by_executors:d}"), ("to-copy", f"copy-{by_executors:d}")):
-            node.create_topic(to, PARTITIONS)
-            copy = _timed(partial(_copy, node, topic, to, folder, by_executors=by_executors), COPIED)
-        found[name] = copy
-    if node.side == "kafka":
-        found[_COPY_BY_EXECUTORS] = found[_COPY]
-    found[_NEAR_EMPTY] = _latency(node, folder)
-    node.stop()
-    return found
-
-
+PARTS: dict[str, Part] = {
+    **{f"read {how}": partial(reading, how) for how in _READS},
+    _COPY: partial(copying, False),
+    _COPY_BY_EXECUTORS: partial(copying, True),
+    _NEAR_EMPTY: near_empty,
+}
 _LEAST, _MOST = Direction.AT_LEAST, Direction.AT_MOST
 PLAN = Plan(
     "spark",
     f"Spark: {RECORDS:,} records of {SIZE} B in {PARTITIONS} partitions read, {COPIED:,} copied as a stream: exactly "
     "once by Ottla, at least once by the official connector.",
-    {},
+    PARTS,
     (
         Bar("batch read to noop", "read to noop", "rate", "records/s", _LEAST, 1.5),
         Bar("batch read to Parquet", "read to Parquet", "rate", "records/s", _LEAST, 1.0),
@@ -201,7 +214,6 @@ PLAN = Plan(
         Bar("micro-batch of a near-empty stream", _NEAR_EMPTY, "batch_p50_ms", "ms", _MOST, 250, absolute=True),
         Bar("record in to record out, p50", _NEAR_EMPTY, "in_to_out_p50_ms", "ms", _MOST, 700, absolute=True),
     ),
-    lone={"spark": Lone({}, measured)},
 )
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def _send(producer: Producer, parcels: Any, manifest: Manifest, lanes: int) -> N
         manifest.check_all_sent((row.task, row.number) for row in sent)
     except BaseException:
         with suppress(OttlaError):
-            loop_thread.wait_for(producer.begin())  # aborts, and fences tasks that still run
+            loop_thread.wait_for(producer.abandon())  # tasks may still run
         raise
 
 

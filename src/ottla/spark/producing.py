@@ -88,6 +88,26 @@ class Producer:
         self._sequences.clear()
         self._added.clear()
 
+    async def abandon(self) -> None:
+        """Aborts the transaction, and fences whoever still writes in it; but nobody who has begun since.
+
+        To ask for an epoch would abort an open transaction whoever it belongs to; to end it, only if it is ours.
+        """
+        await self.end(commit=False)
+        request = request_of(
+            _INIT_PRODUCER_ID,
+            4,
+            transactional_id=self._transactional_id,
+            transaction_timeout=timedelta(milliseconds=self.settings.transaction_timeout_ms),
+            producer_id=self._id,
+            producer_epoch=self._epoch,
+        )
+
+        async def ask() -> None:
+            _check((await self._cluster.ask(await self._coordinator(), request)).error_code)
+
+        await self._asked("cannot end what was begun", ask)
+
     async def send(self, batches: Iterable[Encoded]) -> None:
         """OttlaError, with the partition and the cause, if one is not written."""
         by_place: dict[TopicPartition, list[Encoded]] = defaultdict(list)
@@ -257,7 +277,8 @@ class Producer:
             if error.code in _FENCED and self._transactional_id is not None:
                 raise Fenced(
                     f"{what}: another driver writes under the transactional id {self._transactional_id} now. "
-                    "Is the same query running twice?"
+                    "Is the same query running twice? Or did the transaction take longer than "
+                    f"kafka.transaction.timeout.ms ({self.settings.transaction_timeout_ms})?"
                 ) from error
             raise
 
