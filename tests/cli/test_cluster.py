@@ -266,6 +266,29 @@ def test_moves_are_throttled_watched_and_cancelled(three: Three, narrow: str, tm
     assert "Give one of" in three.ottla("reassign", "cancel").stderr
 
 
+@pytest.mark.parametrize("which", ["all", "topic"])
+def test_cancelling_what_has_ended_takes_its_throttles_away(
+    three: Three, narrow: str, tmp_path: Path, which: str
+) -> None:
+    plan = str(tmp_path / "plan.json")
+    three.done("reassign", "plan", narrow, "--remove-broker", "3", "-f", plan)
+    three.done("reassign", "run", plan, "--throttle", "1GB", "--keep-throttles")
+    done = three.ottla("reassign", "cancel", narrow if which == "topic" else "--all")
+    assert done.returncode == 0 and "is being moved." in done.stderr and "Throttles removed." in done.stderr
+    assert not [row for row in three.told("config", "get", "topic", narrow) if "throttled" in row["config"]]
+
+
+def test_without_a_way_back_that_was_asked_for_nothing_is_moved(three: Three, narrow: str, tmp_path: Path) -> None:
+    before = replicas_of(three, narrow)
+    plan = str(tmp_path / "plan.json")
+    three.done("reassign", "plan", narrow, "--remove-broker", "3", "-f", plan)
+    done = three.ottla(
+        "reassign", "run", plan, "--throttle", "1000", "--rollback", str(tmp_path / "gone" / "back.json")
+    )
+    assert done.returncode == 1 and "cannot write" in done.stderr
+    assert three.told("reassign", "watch", "--once") == [] and replicas_of(three, narrow) == before
+
+
 @pytest.mark.kafka
 def test_kafkas_own_tool_reads_a_plan_and_makes_one_that_is_read_here(
     three: Three, narrow: str, tmp_path: Path

@@ -133,6 +133,7 @@ def test_losing_the_majority_by_a_stop_is_told(three: Path) -> None:
     told(three, "node", "stop", "3")
     stopped = run_ottla("node", "stop", "2", "--data", str(three))
     assert stopped.returncode == 0 and "Most voters of the metadata quorum are down (2, 3)" in stopped.stderr
+    assert "until most voters run again" in stopped.stderr
 
 
 def test_a_node_that_cannot_start_shows_its_last_error(three: Path) -> None:

@@ -123,7 +123,9 @@ def test_apache_kafka_starts_on_storage_that_we_formatted(tmp_path: Path) -> Non
     node = apache_kafka.ApacheKafka.start(tmp_path, apache_kafka.free_port())
     node.stop()
 
-    assert metadata_of(node.data).features == {"metadata.version": 30}
+    assert metadata_of(node.data).features == {
+        "metadata.version": 30, "group.version": 1, "eligible.leader.replicas.version": 1, "transaction.version": 2,
+    }  # fmt: skip
 
 
 def test_we_read_the_storage_that_kafka_formatted(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 from uuid import UUID
 
 from ottla.env.clock import SystemClock
@@ -15,16 +17,19 @@ from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
 from ottla.model.config.topic import log_config
+from ottla.model.errors import ErrorCode
 from ottla.raft import rpc
 from ottla.raft.messages import Destination
 from ottla.raft.metadata_log import MetadataLog
 from ottla.raft.network_peers import NetworkPeers
 from ottla.raft.node import Company, RaftNode
+from ottla.raft.rpc_versions import NEWEST
 from ottla.raft.settings import QuorumSettings
 from ottla.raft.voters import Endpoint, ReplicaKey, VersionRange, VoterNode, VoterSet
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
 from ottla.wire import codec
+from ottla.wire.build import build, response_type
 
 FAST = QuorumSettings(election_timeout_ms=200, fetch_timeout_ms=500, request_timeout_ms=500, fetch_max_wait_ms=100)
 
@@ -61,8 +66,11 @@ class Process:
                 frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
                 head = codec.parse_request_header(frame)
                 entity = codec.decode_request(head.key, head.version, memoryview(frame)[head.body :])
-                response = await self.node.handle(rpc.request_of(entity))
-                writer.write(codec.response_frame(head.correlation_id, rpc.response_entity(response, "CONTROLLER")))
+                if head.key == codec.API_VERSIONS:
+                    answer = _versions()
+                else:
+                    answer = rpc.response_entity(await self.node.handle(rpc.request_of(entity)), "CONTROLLER")
+                writer.write(codec.response_frame(head.correlation_id, answer))
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             writer.close()
 
@@ -73,6 +81,12 @@ class Process:
         for writer in self.writers:
             writer.close()
         await self.log.stop()
+
+
+def _versions() -> Any:
+    offered = [{"api_key": key, "min_version": 0, "max_version": newest} for key, newest in NEWEST.items()]
+    values = {"error_code": ErrorCode.none, "api_keys": offered, "throttle_time": timedelta(0)}
+    return build(response_type(codec.API_VERSIONS, 4), values)
 
 
 async def a_leader(processes: list[Process]) -> Process:

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from ottla.model.errors import ErrorCode
-from ottla.raft import rpc
+from ottla.raft import rpc, rpc_versions
 from ottla.raft.control_records import batch_of, control_batch
 from ottla.raft.log_view import LeaderChangeRecord, OffsetAndEpoch, VotersRecord
 from ottla.raft.messages import (
@@ -105,6 +105,42 @@ def test_answers_about_voters_arrive_as_they_were_sent(key: int) -> None:
     received = codec.decode_response(*key_and_version(entity), codec.encode_body(entity))
 
     assert rpc.response_of(received, "CONTROLLER") == response
+
+
+OLDER = [
+    (request, version)
+    for request in REQUESTS
+    if (key := int(rpc.request_entity(request).__api_key__)) in rpc_versions.NEWEST
+    for version in range({1: 13}.get(key, 0), rpc_versions.NEWEST[key])
+]
+
+
+@pytest.mark.parametrize(("request_", "version"), OLDER, ids=lambda value: getattr(type(value), "__name__", value))
+def test_a_request_arrives_in_older_versions_too(request_: Request, version: int) -> None:
+    """Without what these cannot say: directories, endpoints, that a vote is only asked for beforehand."""
+    older = rpc_versions.older_request(rpc.request_entity(request_), version)
+    assert int(older.__version__) == version
+
+    received = rpc_versions.upgraded(codec.decode_request(*key_and_version(older), codec.encode_body(older)))
+
+    again = rpc.request_of(received)
+    assert type(again) is type(request_)
+    assert getattr(again, "epoch", None) == getattr(request_, "epoch", None)
+    assert getattr(again, "cluster_id", None) == getattr(request_, "cluster_id", None)
+
+
+@pytest.mark.parametrize("response", RESPONSES, ids=lambda response: type(response).__name__)
+def test_an_answer_is_understood_in_older_versions_too(response: Response) -> None:
+    entity = rpc.response_entity(response, "CONTROLLER")
+    key, newest = key_and_version(entity)
+    for version in range({1: 13}.get(key, 0), newest):
+        older = rpc_versions.downgraded(entity, version)
+        received = codec.decode_response(key, version, codec.encode_body(older))
+
+        again = rpc.response_of(rpc_versions.newest_response(received), "CONTROLLER")
+
+        assert type(again) is type(response)
+        assert again.error == response.error
 
 
 def test_endpoints_are_given_for_the_listener_of_the_one_who_asks() -> None:

@@ -220,7 +220,7 @@ class BrokerPart:
 
 
 def new_dispatcher(node: Node) -> Dispatcher:
-    return Dispatcher(node, ALL)
+    return Dispatcher(node, node.software.offered(ALL))
 
 
 def _cleaner_settings(config: BrokerConfig) -> CleanerSettings:

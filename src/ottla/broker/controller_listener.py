@@ -21,7 +21,7 @@ class ControllerListener:
     """Opened before the quorum takes part, so that it can say where it listens; served once it can answer."""
 
     def __init__(self, node: Node, pool: BufferPool) -> None:
-        self.dispatcher = Dispatcher(node, ALL, may_forward=False)
+        self.dispatcher = Dispatcher(node, node.software.offered(ALL), may_forward=False)
         self.dispatcher.metrics.role = "controller"
         self.listening = Listening(node, self.dispatcher, pool)
         self._node = node

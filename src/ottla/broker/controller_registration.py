@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.env.backoff import Backoff
 from ottla.env.tasks import Tasks
-from ottla.metadata.controller.features import SUPPORTED
 from ottla.metadata.controller.requests import RegisterController
 from ottla.metadata.image import Endpoint
 from ottla.model.errors import KafkaError
@@ -26,9 +25,8 @@ _AGAIN: Final = Backoff(100, 30_000, 0.02)
 class ControllerRegistration:
     def __init__(self, node: Node, endpoints: tuple[Endpoint, ...]) -> None:
         self._node = node
-        self._request = RegisterController(
-            node.config.node_id, node.env.random.uuid(), endpoints, tuple(SUPPORTED.items())
-        )
+        features = tuple(node.software.features.items())
+        self._request = RegisterController(node.config.node_id, node.env.random.uuid(), endpoints, features)
         self._tasks = Tasks(lambda error: _log.error("this controller could not register: %s", error))
 
     def start(self) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from ottla.metadata.controller.features import KRAFT_VERSION, SUPPORTED
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.controller.features import KRAFT_VERSION
+from ottla.metadata.image import MetadataImage, VersionRange
 
 
-def supported_features(*, with_level_zero: bool) -> list[dict[str, Any]]:
+def supported_features(supported: Mapping[str, VersionRange], *, with_level_zero: bool) -> list[dict[str, Any]]:
     """KAFKA-17011: clients that ask below version 4 cannot read a feature whose lowest level is 0."""
     return [
         {"name": name, "min_version": levels.low, "max_version": levels.high}
-        for name, levels in SUPPORTED.items()
+        for name, levels in supported.items()
         if with_level_zero or levels.low > 0
     ]
 

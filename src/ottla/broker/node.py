@@ -37,6 +37,7 @@ from ottla.broker.quorum_metrics import QuorumMetrics
 from ottla.broker.quorum_part import QuorumPart
 from ottla.broker.replicas import Replicas
 from ottla.broker.request_metrics import RequestMetrics, RequestsOfAll
+from ottla.broker.software import THIS, Software
 from ottla.broker.stalled_commits import StalledCommits
 from ottla.broker.status import StatusListener
 from ottla.broker.telemetry.telemetry import Telemetry
@@ -67,8 +68,9 @@ class StartGivenUp(Exception):
 
 
 class Node:
-    def __init__(self, env: Env, config: BrokerConfig) -> None:
+    def __init__(self, env: Env, config: BrokerConfig, software: Software = THIS) -> None:
         self.env = env
+        self.software = software
         self.dynamic_config = DynamicConfig(config)
         self.authorizer: Authorizer = AllowAll()
         self.cluster_id = ""
@@ -197,9 +199,8 @@ class Node:
             self.controller_listener = ControllerListener(self, pool)
             await self.controller_listener.open()
         endpoints = self.controller_listener.endpoints if self.controller_listener else ()
-        self.quorum = QuorumPart(
-            self.env, lambda: self.config, self.cluster_id, opened.metadata_directory_id, endpoints, self.fail
-        )
+        about = self.cluster_id, opened.metadata_directory_id, endpoints
+        self.quorum = QuorumPart(self.env, lambda: self.config, *about, self.fail, self.software)
         self.raft, self.feed = self.quorum.raft, self.quorum.feed
         self.local_controller = self.quorum.controller
         self.controller = ControllerChannel(

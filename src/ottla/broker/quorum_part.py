@@ -13,6 +13,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from ottla.broker.controller_settings import controller_settings
+from ottla.broker.software import THIS, Software
 from ottla.env.ports import Env
 from ottla.metadata import bootstrap
 from ottla.metadata.controller.features import bootstrap_records
@@ -45,6 +46,7 @@ class QuorumPart:
         directory_id: UUID,
         endpoints: tuple[Endpoint, ...],
         on_failed: Callable[[str], None],
+        software: Software = THIS,
     ) -> None:
         at_start = config()
         self._env = env
@@ -63,8 +65,8 @@ class QuorumPart:
         self.raft.on_failed.append(self._log_failed)
         self.feed = MetadataFeed(env, self.raft)
         self.feed.on_failed.append(lambda error: on_failed(f"the metadata cannot be followed: {error}"))
-        self.snapshot_taking = Snapshots(env, self.raft, self.feed, _snapshot_settings(at_start))
-        settings = replace(controller_settings(env, cluster_id, config), quorum=self.raft)
+        self.snapshot_taking: Snapshots = Snapshots(env, self.raft, self.feed, _snapshot_settings(at_start))
+        settings = replace(controller_settings(env, cluster_id, config, software.features), quorum=self.raft)
         first = bootstrap.load(env.disk, at_start.metadata_log_dir) or bootstrap_records()
         self.controller = LocalController(env, self.raft, self.feed, settings, first)
 

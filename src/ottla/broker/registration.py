@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.lifecycle import Lifecycle, previous_epoch
 from ottla.broker.log_dirs import OpenedDirs
-from ottla.metadata.controller.features import SUPPORTED
 from ottla.metadata.controller.hosts import host_feature
 from ottla.metadata.controller.requests import RegisterBroker
 from ottla.metadata.delta import MetadataDelta
@@ -26,7 +25,7 @@ def registration_of(node: Node, endpoints: tuple[Endpoint, ...], opened: OpenedD
         node.cluster_id,
         node.env.random.uuid(),
         endpoints,
-        (*SUPPORTED.items(), *host_feature(node.config.host_label)),
+        (*node.software.features.items(), *host_feature(node.config.host_label)),
         tuple(log_dir.id for log_dir in opened.online),
         node.config.broker_rack,
         previous_epoch(opened.online, all_online=not opened.offline),

@@ -85,7 +85,7 @@ def check_contents(sent: Mapping[bytes, Sent], log: StoredLog, where: str, *, ga
     """Nothing that nobody sent, no sequence twice or out of turn, nothing more often than it was sent."""
     last: dict[tuple[int, int], int] = {}
     times: Counter[bytes] = Counter()
-    for offset, (value, producer_id, epoch, sequence) in log.records.items():
+    for offset, (value, producer_id, epoch, sequence, *_) in log.records.items():
         record = sent.get(value)
         if record is None:
             yield f"{where}: nobody ever sent {short(value)!r}, which is at {offset}"

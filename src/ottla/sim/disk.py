@@ -20,7 +20,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from random import Random
 from zlib import crc32
 
@@ -298,11 +298,10 @@ class SimDisk:
     def _find(self, path: str) -> Node | None:
         self.check_alive(path)
         node: Node = self._platter.root
-        for name in _normal(path).split("/"):
-            if name:
-                if not isinstance(node, Folder) or (child := node.entries.get(name)) is None:
-                    return None
-                node = child
+        for name in _names(path):
+            if not isinstance(node, Folder) or (child := node.entries.get(name)) is None:
+                return None
+            node = child
         return node
 
     def _existing(self, path: str) -> Node:
@@ -318,8 +317,7 @@ class SimDisk:
 
     def _entry(self, path: str) -> tuple[str, Folder, str, Node | None]:
         """A path, made normal; its folder, which must exist; its name there; and what stands at it now."""
-        path = _normal(path)
-        parent, name = posixpath.split(path)
+        path, parent, name = _placed(path)
         if not name:
             return path, self._platter.root, "", self._folder("/")
         folder = self._folder(parent)
@@ -403,3 +401,15 @@ class SimFile:
 
 def _normal(path: str) -> str:
     return posixpath.normpath(f"/{path.lstrip('/')}")
+
+
+@lru_cache(maxsize=20_000)  # the same paths are asked for again and again
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(name for name in _normal(path).split("/") if name)
+
+
+@lru_cache(maxsize=20_000)
+def _placed(path: str) -> tuple[str, str, str]:
+    """Made normal, its folder, and its name there."""
+    path = _normal(path)
+    return path, *posixpath.split(path)

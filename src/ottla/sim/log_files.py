@@ -30,11 +30,16 @@ class StoredRecord(NamedTuple):
     producer_id: int
     producer_epoch: int
     sequence: int
+    key: bytes | None = None
+    """None too where a key says nothing: in transactions, and their ends."""
+    timestamp: int = -1
 
 
 class StoredBatch(NamedTuple):
     base_offset: int
+    next_offset: int
     size: int
+    offsets: tuple[int, ...]
     records: tuple[StoredRecord, ...]
 
 
@@ -92,20 +97,22 @@ def read_folder(
         if base != log.end:
             log.trouble = f"a segment begins at {base}, the one before it ends at {log.end}"
             break
-        if not _read_segment(segments[base], log):
+        if not _read_segment(segments[base], log, gaps=gaps):
             break
     return log
 
 
-def _read_segment(content: bytes, log: StoredLog) -> bool:
+def _read_segment(content: bytes, log: StoredLog, *, gaps: bool) -> bool:
     position = 0
     for batch in _batches(content):
-        if batch.base_offset != log.end:
+        if batch.base_offset != log.end and not (gaps and batch.base_offset > log.end):
             log.trouble = f"a batch at byte {position} has offset {batch.base_offset} after {log.end - 1}"
             return False
-        for record in batch.records:
-            log.records[log.end] = record
-            log.end += 1
+        if batch.next_offset - batch.base_offset != len(batch.records) and not gaps:
+            log.trouble = f"the batch at {batch.base_offset} has {len(batch.records)} records and ends elsewhere"
+            return False
+        log.records.update(zip(batch.offsets, batch.records, strict=True))
+        log.end = batch.next_offset
         position += batch.size
     if position < len(content):
         log.trouble = f"{len(content) - position} bytes after offset {log.end - 1} are no batch"
@@ -121,22 +128,26 @@ def _batches(content: bytes) -> Iterator[StoredBatch]:
 
 
 class LogCursor:
-    """Reads a log that grows, each time from where it was, out of the files of a simulated disk."""
+    """Reads a log that grows, each time from where it was, out of the files of a simulated disk.
 
-    def __init__(self, folder: str) -> None:
+    With `gaps`, in one that is cleaned: its files are not what they were.
+    """
+
+    def __init__(self, folder: str, *, gaps: bool = False) -> None:
         self._folder = folder
+        self._gaps = gaps
         self._segment = -1
         self._position = 0
         self._next = 0
 
     def read(self, disk: SimDisk, start: int, end: int) -> Iterator[StoredBatch]:
         """The batches that hold the offsets from `start` to before `end`."""
-        if start < self._next:
+        if start < self._next or self._gaps:
             self._segment = -1
         while start < end:
             if self._segment < 0 and not self._find(disk, start):
                 return
-            content = disk.content(f"{self._folder}/{self._segment:020d}{LOG_SUFFIX}")
+            content = disk.content(self._path(self._segment))
             if content is None:
                 self._segment = -1
                 return
@@ -145,15 +156,22 @@ class LogCursor:
                 if batch.base_offset >= end:
                     return
                 self._position += batch.size
-                self._next = batch.base_offset + len(batch.records)
+                self._next = batch.next_offset
                 if self._next > start:
                     start = self._next
                     yield batch
                 if start >= end:
                     return
-            read, self._segment = self._segment, -1
-            if start == found and (read == start or start not in self._bases(disk)):
+            read = self._segment
+            if read != start and disk.content(self._path(start)) is not None:
+                self._segment, self._position = start, 0
+            elif self._gaps:
+                self._segment, start = -1, next((base for base in self._bases(disk) if base > read), end)
+            elif start == found:
                 return  # nothing more, or nothing that can be read
+
+    def _path(self, base: int) -> str:
+        return f"{self._folder}/{base:020d}{LOG_SUFFIX}"
 
     def _bases(self, disk: SimDisk) -> list[int]:
         names = disk.list_dir(self._folder) if disk.is_dir(self._folder) else []
@@ -185,17 +203,22 @@ def _parse(data: bytes) -> StoredBatch | None:
         records = read_records(data)
     except CorruptBatch:
         return None
-    first = header.base_sequence
+    first, base = header.base_sequence, header.base_offset
+    is_plain = not header.is_transactional and not header.is_control
     return StoredBatch(
-        header.base_offset,
+        base,
+        header.next_offset,
         header.size,
+        tuple(record.offset for record in records),
         tuple(
             StoredRecord(
                 record.value or b"",
                 header.producer_id,
                 header.producer_epoch,
-                (first + number) & 0x7FFFFFFF if first >= 0 else -1,
+                (first + record.offset - base) & 0x7FFFFFFF if first >= 0 else -1,
+                record.key if is_plain else None,
+                record.timestamp,
             )
-            for number, record in enumerate(records)
+            for record in records
         ),
     )

@@ -39,10 +39,11 @@ class Naming(NamedTuple):
 class Change:
     """Happens as a whole or not at all."""
 
-    __slots__ = ("namings", "subjects")
+    __slots__ = ("folders", "namings", "subjects")
 
     def __init__(self, namings: tuple[Naming, ...]) -> None:
         self.namings = namings
+        self.folders = tuple([id(naming.folder) for naming in namings])
         self.subjects: frozenset[object] = frozenset(
             subject for naming in namings for subject in ((id(naming.folder), naming.name), id(naming.moved))
         )
@@ -66,9 +67,9 @@ class Platter:
         """
         needed: set[object] = set()
         due: list[Change] = []
+        wanted = id(folder)
         for change in reversed(self.pending):
-            concerned = any(naming.folder is folder for naming in change.namings)
-            if concerned or (needed and not needed.isdisjoint(change.subjects)):
+            if wanted in change.folders or (needed and not needed.isdisjoint(change.subjects)):
                 needed |= change.subjects
                 due.append(change)
         if not due:

@@ -8,6 +8,7 @@ from random import Random
 from typing import cast
 
 from ottla.broker.node import Node
+from ottla.broker.software import THIS
 from ottla.env.loop_lag import LoopLag
 from ottla.env.ports import Env
 from ottla.model.config import BrokerConfig
@@ -28,6 +29,8 @@ class RunningNode:
     def __init__(self, world: World, journal: Journal, config: BrokerConfig, name: str) -> None:
         self.host = world.host(name)
         self.config = config
+        self.software = THIS
+        """Of the next life."""
         self.restart_after_s = (0.05, 1.0)
         self.node: Node | None = None
         """While it serves."""
@@ -88,7 +91,8 @@ class RunningNode:
         self._stop = stop = asyncio.Event()
         self.stopped_cleanly = False
         self._format(env)
-        node = Node(replace(env, network=Doorbell(env.network, lambda: self._opened(node))), self.config)
+        doorbell = Doorbell(env.network, lambda: self._opened(node))
+        node = Node(replace(env, network=doorbell), self.config, self.software)
         node.loop_lag = _NeverLate(env.clock)
         self._began(node)
         await node.start()

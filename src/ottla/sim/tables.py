@@ -64,6 +64,10 @@ class TableBatch(Batch):
     pairs: tuple[tuple[bytes, bytes | None, int], ...] = ()
     """Key, value, and which of the key's values it is."""
 
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        return tuple(key for key, _, _ in self.pairs)
+
     def encode(self) -> bytes:
         producer_id, epoch, sequence = self.identity
         return build_batch(

@@ -44,7 +44,7 @@ def answer(
         context,
         ErrorCode.none,
         [api for api in _known_to(controller, apis.values()) if api.is_offered is None or api.is_offered(node)],
-        supported_features=supported_features(with_level_zero=context.version >= 4),
+        supported_features=supported_features(context.node.software.features, with_level_zero=context.version >= 4),
         finalized_features=finalized_features(image, node.raft.kraft_version),
         finalized_features_epoch=image.offset,
     )

@@ -7,8 +7,8 @@ asked for where a broker offers it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from ottla.cli.cluster_options import Address, Cluster
@@ -76,20 +76,16 @@ class Session:
     async def call(self, request: Any, *, broker: int | None = None, longer_s: float = 0.0) -> Any:
         """`longer_s` is what the broker itself may take, on top of the time that any answer may take."""
         connection = self._first if broker is None else await self._to(broker)
-        try:
-            return await connection.call(request, within=self.cluster.timeout_s + longer_s)
-        except RequestTimedOut:
-            raise OttlaError(
-                f"{connection.peer} took the connection and has not answered within "
-                f"{self.cluster.timeout_s + longer_s:g} s. Is it a Kafka listener (and one without TLS)? A broker that "
-                "is only slow gets more time by --timeout."
-            ) from None
+        within_s = self.cluster.timeout_s + longer_s
+        with _answered(connection, within_s):
+            return await connection.call(request, within=within_s)
 
     async def newest(self, key: int, wanted: int, *, broker: int | None = None) -> int | None:
         """The newest version of an API that the broker has, up to the wanted one; None if it does not have the API."""
         connection = self._first if broker is None else await self._to(broker)
         if not connection.versions:
-            await connection.negotiate()
+            with _answered(connection, self.cluster.timeout_s):
+                await connection.negotiate(within=self.cluster.timeout_s)
         offered = connection.versions.get(key)
         return None if offered is None or offered.oldest > wanted else min(offered.newest, wanted)
 
@@ -110,6 +106,17 @@ class Session:
     async def close(self) -> None:
         for connection in (self._first, *self._others.values()):
             await connection.close()
+
+
+@contextmanager
+def _answered(connection: Connection, within_s: float) -> Iterator[None]:
+    try:
+        yield
+    except RequestTimedOut:
+        raise OttlaError(
+            f"{connection.peer} took the connection and has not answered within {within_s:g} s. Is it a Kafka listener "
+            "(and one without TLS)? A broker that is only slow gets more time by --timeout."
+        ) from None
 
 
 async def _connect_to_any(cluster: Cluster) -> Connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.output import count
@@ -81,10 +81,10 @@ def _problems(told: Mapping[str, Any], wanted: int | None) -> Iterable[str]:
         yield "nobody leads the metadata quorum: topics and leaders cannot change; most voters must be up"
     behind = sorted(set(voters["all"]) - set(voters["level"]))
     if behind and told["controller"] is not None:
-        yield f"voter {_list(behind)} of the quorum is down or behind: `ottla cluster quorum` shows how far"
+        yield f"{_these('voter', behind)} down or behind in the quorum: `ottla cluster quorum` shows how far"
     down = sorted(set(brokers["registered"]) - set(brokers["up"]))
     if down:
-        yield f"broker {_list(down)} is fenced: it is down, or cannot reach the controller"
+        yield f"{_these('broker', down)} fenced: down, or without a way to the controller"
     if wanted is not None and len(brokers["up"]) < wanted:
         yield f"{count(len(brokers['up']), 'broker')} up, {wanted} wanted"
     for key, text, option in (
@@ -97,5 +97,6 @@ def _problems(told: Mapping[str, Any], wanted: int | None) -> Iterable[str]:
             yield f"{count(number, 'partition')} {has} {text}: `ottla topic describe {option}`"
 
 
-def _list(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, numbers))
+def _these(what: str, numbers: Sequence[int]) -> str:
+    listed = ", ".join(map(str, numbers))
+    return f"{what} {listed} is" if len(numbers) == 1 else f"{what}s {listed} are"

@@ -40,7 +40,7 @@ def node_command(name: str, text: str, done: str) -> click.Command:
         if told["without_quorum"]:
             note(
                 f"Most voters of the metadata quorum are down ({told['without_quorum']}): nothing can be elected or "
-                "changed until one of them is started."
+                "changed until most voters run again."
             )
 
     return command

@@ -47,28 +47,33 @@ def command(
 
     if bool(scopes) + everything + (path is not None) != 1:
         raise click.UsageError("which moves? Give one of TOPIC[:PARTITION,...], --file and --all")
-    rows = session.run(cluster, lambda there: _cancel(there, scopes, path))
+    rows, topics = session.run(cluster, lambda there: _cancel(there, scopes, path))
     if rows or output is not None:
         print_rows(output, COLUMNS, rows)
     cancelled = sum(row["cancelled"] for row in rows)
-    note(f"Cancelled {count(cancelled, 'move')}." if rows else "None of them is being moved.")
-    over = {row["topic"] for row in rows if not row["refused"]}
-    if not keep_throttles and over:
+    nothing = "No partition is being moved." if everything else "None of them is being moved."
+    note(f"Cancelled {count(cancelled, 'move')}." if rows else nothing)
+    if not keep_throttles:  # also of moves that had ended before, which nobody has watched to their end
         from ottla.cli.reassign.watching import unthrottle
 
-        unthrottle(cluster, over)
+        unthrottle(cluster, topics)
     if any(row["refused"] for row in rows):
         sys.exit(1)
 
 
-async def _cancel(there: Session, scopes: Sequence[Scope], path: str | None) -> list[dict[str, Any]]:
+async def _cancel(
+    there: Session, scopes: Sequence[Scope], path: str | None
+) -> tuple[list[dict[str, Any]], set[str] | None]:
+    """What became of the moves, and which topics were meant; None for all."""
     from ottla.cli.admin import reassignments
 
-    under_way = await reassignments.moves(there, await _meant(there, scopes, path))
+    meant = await _meant(there, scopes, path)
+    topics = None if meant is None else {place.topic for place in meant}
+    under_way = await reassignments.moves(there, meant)
     if not under_way:
-        return []
+        return [], topics
     outcome = await reassignments.move(there, dict.fromkeys(under_way))
-    return [_row(place, move, outcome.get(place)) for place, move in sorted(under_way.items())]
+    return [_row(place, move, outcome.get(place)) for place, move in sorted(under_way.items())], topics
 
 
 def _row(place: TopicPartition, move: Move, refusal: Refusal | None) -> dict[str, Any]:

@@ -51,15 +51,13 @@ def command(
     After Ctrl-C the cluster goes on moving; `ottla reassign cancel` takes back what is not done.
     """
     from ottla.cli.admin import session
-    from ottla.cli.reassign.file import read, write
+    from ottla.cli.reassign.file import read
 
     plan = read(path)
     if not plan.replicas and output is None:
         note(f"Nothing to move: {path} has no partitions.")
         return
-    begun = session.run(cluster, lambda there: _begin(there, plan, throttle))
-    if rollback is not None:
-        write(rollback, begun.before)
+    begun = session.run(cluster, lambda there: _begin(there, plan, throttle, rollback))
     moved = [place for place, outcome in begun.outcome.items() if outcome is None]
     if not no_wait and moved:
         from ottla.cli.reassign.watching import watch_to_the_end
@@ -80,9 +78,10 @@ class _Begun(NamedTuple):
     outcome: Mapping[TopicPartition, Any]
 
 
-async def _begin(there: Session, plan: Plan, throttle: int | None) -> _Begun:
+async def _begin(there: Session, plan: Plan, throttle: int | None, rollback: str | None) -> _Begun:
     from ottla.cli.admin import brokers, reassignments, topics
     from ottla.cli.admin.throttles import set_throttles
+    from ottla.cli.reassign.file import write
     from ottla.model.errors import OttlaError
     from ottla.model.names import TopicPartition
 
@@ -104,6 +103,8 @@ async def _begin(there: Session, plan: Plan, throttle: int | None) -> _Begun:
             "(`ottla reassign cancel`)"
         )
     before = {place: now[place] for place in target}
+    if rollback is not None:  # before anything moves: what cannot be written leaves no way back
+        write(rollback, before)
     if throttle is not None:
         adding = {
             place: [broker for broker in replicas if broker not in before[place]] for place, replicas in target.items()

@@ -92,7 +92,8 @@ class Supervisor:
         try:
             while not self._is_over():
                 for key, _ in self._selector.select(self._patience()):
-                    key.data()
+                    if self._selector.get_map().get(key.fd) is key:  # what came before it may have done away with it
+                        key.data()
                 self._tell_started(on_started)
                 self._stop_further()
                 self._grant()

@@ -1,12 +1,13 @@
 """What the controller is told once: defaults of the cluster, its periods, and how configs are checked."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from ottla.env.ports import Randomness
+from ottla.metadata.controller.features import SUPPORTED
 from ottla.metadata.controller.result import ApiError
-from ottla.metadata.image import ConfigResource
+from ottla.metadata.image import ConfigResource, VersionRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class ControllerSettings:
     """Of metadata records; Kafka's followers refuse more."""
     quorum: QuorumPort = STATIC_QUORUM
     node_id: int = -1  # of the controller itself
+    supported: Mapping[str, VersionRange] = field(default_factory=lambda: SUPPORTED)
+    """The levels of features that this controller could run with."""
     static_voters: tuple[int, ...] = ()
     """Whom the config names: all of them must have registered before features change."""
     session_timeout_ms: int = 9000

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.metadata.controller import min_isr
-from ottla.metadata.controller.features import ELR_VERSION, KRAFT_VERSION, MIN_ISR, SUPPORTED
+from ottla.metadata.controller.features import ELR_VERSION, KRAFT_VERSION, MIN_ISR
 from ottla.metadata.controller.requests import FeatureUpdate, UpdateFeatures, UpgradeType
 from ottla.metadata.controller.result import ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
@@ -89,14 +89,15 @@ def _why_not(update: FeatureUpdate, now: int, image: MetadataImage, settings: Co
 
 def _who_cannot(update: FeatureUpdate, image: MetadataImage, settings: ControllerSettings) -> str | None:
     """This controller first, then every broker, fenced ones too, and every other controller."""
-    supported: list[tuple[str, Mapping[str, VersionRange]]] = [(f"Local controller {settings.node_id}", SUPPORTED)]
+    me = f"Local controller {settings.node_id}"
+    supported: list[tuple[str, Mapping[str, VersionRange]]] = [(me, settings.supported)]
     supported += ((f"Broker {broker.id}", broker.features) for broker in image.brokers.values())
     supported += (
         (f"Controller {controller.id}", controller.features)
         for controller in image.controllers.values()
         if controller.id != settings.node_id
     )
-    if update.name not in SUPPORTED:
+    if update.name not in settings.supported:
         return f"{supported[0][0]} does not support this feature."
     for who, features in supported:
         low, high = features.get(update.name, _UNKNOWN)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ottla.model.errors import ErrorCode
 from ottla.record.batch import computed_crc
 from ottla.record.reader import iterate_batches, read_records
-from ottla.record.records import CorruptBatch
+from ottla.record.records import CorruptBatch, Record
 from ottla.sim.cluster.cast import Cast
 from ottla.sim.cluster.client import ClusterClient, Leader
 from ottla.sim.cluster.oracle import NOBODY
@@ -141,21 +141,25 @@ class Consumer:
             for record in read_records(batch):
                 if record.offset < place.position:
                     continue
-                if record.offset > place.position or record.offset >= row.high_watermark:
+                is_next = record.offset == place.position or oracle.is_compacted(place.id)
+                if not is_next or record.offset >= row.high_watermark:
                     oracle.complain(f"{name}: got {record.offset} at {place.position}, below {row.high_watermark}")
-                oracle.commits(place.id, record.offset, (record.value or b"",), self._client.name, since)
+                about = (record.value or b"",), self._client.name, since, (record.key,), record.timestamp
+                oracle.commits(place.id, record.offset, *about)
+                self.take(place.id, record)
                 place.position = record.offset + 1
                 oracle.counts["records read"] += 1
+            if oracle.is_compacted(place.id):
+                place.position = max(place.position, header.next_offset)  # its last records may be gone
+
+    def take(self, partition: PartitionId, record: Record) -> None:
+        """For those who want to know what was read."""
 
     async def _find_place_again(self, place: Place, leader: int) -> None:
-        """Only after all in sync have lost the end of a log a position may lie beyond it."""
+        """Only after all in sync have lost the end of a log a position may lie beyond it; retention takes the start."""
         oracle = self._client.oracle
         oracle.counts["positions out of range"] += 1
-        if not oracle.is_excused(place.id, place.since):
-            oracle.complain(
-                f"{self._client.name}, {oracle.name(place.id)}: {place.position}, which was in the log at "
-                f"{place.since:.3f} s, is out of range at node {leader}"
-            )
+        before = place.position, place.since
         row = {"partition_index": place.id.partition, "current_leader_epoch": -1, "timestamp": _EARLIEST}
         topics = [{"name": place.topic, "partitions": [row]}]
         request = {"replica_id": -1, "isolation_level": 0, "topics": topics}
@@ -167,3 +171,13 @@ class Consumer:
         if found.error_code is ErrorCode.none:
             place.position = int(found.offset)
             place.since = oracle.now()
+            self._check_place(place, leader, *before)
+
+    def _check_place(self, place: Place, leader: int, position: int, since: float) -> None:
+        oracle = self._client.oracle
+        deletes = oracle.partitions[place.id].cleanup.deletes
+        if not oracle.is_excused(place.id, since) and not (deletes and place.position > position):
+            oracle.complain(
+                f"{self._client.name}, {oracle.name(place.id)}: {position}, which was in the log at "
+                f"{since:.3f} s, is out of range at node {leader}"
+            )

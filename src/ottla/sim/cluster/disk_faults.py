@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.log.paths import LOG_SUFFIX, RECOVERY_POINT_CHECKPOINT
 from ottla.record.batch import HEADER_SIZE, parse_header
+from ottla.sim.cluster.cleanup import KEEPS_ALL
 from ottla.sim.cluster.member import LOG_DIR, MORE, Member
 from ottla.sim.cluster.oracle import Oracle, PartitionStory
 from ottla.sim.faults import Operation
@@ -83,7 +84,11 @@ class DiskFaults:
 
     async def _rot(self, random: Random) -> None:
         """A bit flips in a record that was synced long ago, where others have the record too."""
-        stories = [story for story in self._oracle.partitions.values() if len(story.isr) > 1 and not story.rotten]
+        stories = [
+            story
+            for story in self._oracle.partitions.values()
+            if len(story.isr) > 1 and not story.rotten and story.cleanup == KEEPS_ALL
+        ]
         if not stories:
             return
         story = random.choice(stories)

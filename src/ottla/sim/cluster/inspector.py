@@ -28,6 +28,8 @@ class Inspector:
             self.look()
 
     def look(self) -> None:
+        clocks = [member.host.clock.now_ms() for member in self._members]
+        self._oracle.latest_ms = max(self._oracle.latest_ms, *clocks)
         for member in self._members:
             if member.node is not None and not member.is_starting:
                 self._look_at(member, member.node)
@@ -46,6 +48,8 @@ class Inspector:
         oracle, high_watermark = self._oracle, partition.high_watermark
         end = partition.log.end_offset
         oracle.has_log(story.id, member.id, end)
+        if partition.log.start_offset > story.given_up:
+            oracle.gives_up(story.id, member.id, partition.log.start_offset, partition.log.size)
         role = "leads" if partition.is_leader else "follows"
         if high_watermark > end and not partition.is_being_cut:
             oracle.complain(f"node {member.id} {role} {story.name} with a high watermark of {high_watermark} of {end}")
@@ -58,12 +62,13 @@ class Inspector:
         place = member.id, member.life, story.id
         seen, cursor = self._seen.get(place, (0, None))
         if cursor is None:
-            cursor = LogCursor(partition.log.folder)
+            cursor = LogCursor(partition.log.folder, gaps=story.cleanup.compact)
         if high_watermark > seen:
             who = f"node {member.id}, which {role} in epoch {partition.leader_epoch},"
-            for batch in cursor.read(member.disk, seen, high_watermark):
-                values = [record.value for record in batch.records]
-                oracle.commits(story.id, batch.base_offset, values, who)
+            for batch in cursor.read(member.disk, max(seen, partition.log.start_offset), high_watermark):
+                for offset, record in zip(batch.offsets, batch.records, strict=True):
+                    keys, timestamp = (record.key,), record.timestamp
+                    oracle.commits(story.id, offset, (record.value,), who, keys=keys, timestamp=timestamp)
             self._seen[place] = high_watermark, cursor
 
     def _is_in_sync(self, member: Member, partition: Partition, story: PartitionStory) -> bool:

@@ -10,7 +10,9 @@ from ottla.env.ports import Env
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.model.config import broker_config
+from ottla.raft.voters import VoterSet
 from ottla.sim.cluster.oracle import Oracle
+from ottla.sim.cluster.releases import NEWEST, Release
 from ottla.sim.disk import SimDisk
 from ottla.sim.formatting import format_folders
 from ottla.sim.log_files import PartitionId, StoredLog, partition_folders, read_folder
@@ -24,13 +26,23 @@ CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 
 
 class Member(RunningNode):
-    def __init__(self, world: World, oracle: Oracle, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        world: World,
+        oracle: Oracle,
+        settings: Mapping[str, str],
+        voters: VoterSet | None = None,
+        release: Release = NEWEST,
+    ) -> None:
         config = broker_config(dict(settings))
         super().__init__(world, oracle, config, host_name(config.node_id))
         self.id = config.node_id
         self.is_broker = "broker" in settings["process.roles"]
         self.is_controller = "controller" in settings["process.roles"]
         self.is_starting = True
+        self._first_voters = voters if voters is not None and self.id in voters.ids else None
+        self.software = release.software
+        self._first_features = release.features
         self._oracle = oracle
         self._subscribing: asyncio.Future[None] | None = None
         self._ends: dict[PartitionId, int] = {}
@@ -42,7 +54,7 @@ class Member(RunningNode):
 
     def _format(self, env: Env) -> None:
         self.is_starting = True
-        format_folders(env, self.config, CLUSTER_ID)
+        format_folders(env, self.config, CLUSTER_ID, self._first_voters, self._first_features)
 
     def _opened(self, node: Node) -> None:
         if self.is_starting:
@@ -76,6 +88,7 @@ class Member(RunningNode):
     def replace_disk(self) -> None:
         """The machine is switched off and gets a new, empty disk."""
         self.host.replace_disk()
+        self._first_voters = None  # it comes back as another replica
         self._oracle.replaces_disk(self.id)
 
     # -- its files
@@ -86,7 +99,7 @@ class Member(RunningNode):
     def _logs_on(self, disk: SimDisk) -> dict[PartitionId, StoredLog]:
         files = disk.snapshot()
         return {
-            key: read_folder(files, folder)
+            key: read_folder(files, folder, gaps=self._oracle.is_compacted(key))
             for log_dir in self.config.log_dirs
             for key, folder in partition_folders(files, log_dir).items()
         }

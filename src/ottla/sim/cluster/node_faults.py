@@ -96,7 +96,9 @@ class NodeFaults:
             host.resume()
 
     async def _clock_jump(self, random: Random) -> None:
-        random.choice(self._members).host.clock.skew_ms += random.randint(-20_000, 20_000)
+        clock = random.choice(self._members).host.clock
+        self._oracle.latest_ms = max(self._oracle.latest_ms, clock.now_ms())
+        clock.skew_ms += random.randint(-20_000, 20_000)
 
 
 def _away(random: Random, member: Member) -> Member:

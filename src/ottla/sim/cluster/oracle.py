@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from ottla.metadata.controller.features import ELR_VERSION
 from ottla.metadata.image import MetadataImage, PartitionImage
+from ottla.sim.cluster.cleanup import KEEPS_ALL, Cleanup
 from ottla.sim.journal import Journal, Place, short
 from ottla.sim.log_files import PartitionId, StoredLog
 
@@ -35,6 +37,8 @@ class Fact:
     at: float
     is_excused: bool = False
     """All who were in sync have lost it: it may be gone."""
+    key: bytes | None = None
+    timestamp: int = -1
 
 
 @dataclass(slots=True)
@@ -42,6 +46,7 @@ class PartitionStory:
     id: PartitionId
     name: str
     is_internal: bool = False
+    cleanup: Cleanup = KEEPS_ALL
     facts: dict[int, Fact] = field(default_factory=dict)
     end: int = 0
     """One beyond the last that is committed."""
@@ -60,6 +65,8 @@ class PartitionStory:
     """By replica: where a loss of power has cut its log, until it is in sync again."""
     had: dict[int, int] = field(default_factory=dict)
     """By replica: where its log ended before that. What is committed lies below the least of these."""
+    lost_in: dict[int, int | None] = field(default_factory=dict)
+    """By replica: the broker epoch that it died in."""
     rotten: dict[int, int] = field(default_factory=dict)
     """By replica: the first offset that it can no longer read, as bits have flipped."""
     mended_at: float = -1.0
@@ -76,6 +83,12 @@ class PartitionStory:
     """Who may lead without loss: those in sync and the eligible, and who led last; who they were if there is nobody."""
     watermarks: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """The last that was seen, by epoch, leader and his life."""
+    given_up: int = 0
+    """Retention has taken what lies below, somewhere, and was right to."""
+    to_delete: int = 0
+    """Somebody has asked for everything below to be deleted."""
+    lost_keys: dict[bytes, int] = field(default_factory=dict)
+    """By key: the last offset at which a value was lost and excused, for which an earlier one may have been cleaned."""
     seen: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
     """By replica: when its log was seen to end where. For a person who looks for what was lost."""
 
@@ -98,14 +111,18 @@ class Oracle(Journal):
         self._raft_leaders: dict[int, int] = {}
         self.acknowledged = 0
         """Records."""
+        self.latest_ms = 0
+        """The latest that the clock of any node has ever shown."""
 
     def complain(self, text: str, about: Place | None = None) -> None:
         super().complain(text, about)
         self._note("violation", text)
 
-    def watch(self, partition: PartitionId, name: str, *, is_internal: bool = False) -> None:
+    def watch(
+        self, partition: PartitionId, name: str, *, is_internal: bool = False, cleanup: Cleanup = KEEPS_ALL
+    ) -> None:
         """From now on. To an internal one coordinators write, so that nobody knows what was sent to it."""
-        story = self.partitions.setdefault(partition, PartitionStory(partition, name, is_internal))
+        story = self.partitions.setdefault(partition, PartitionStory(partition, name, is_internal, cleanup))
         known = self.image.partition(*partition) if self.image is not None else None
         if known is not None:
             self._changed(story, known)
@@ -114,6 +131,10 @@ class Oracle(Journal):
         """Its topic is to be deleted: nothing is promised any more."""
         self.partitions.pop(partition, None)
 
+    def is_compacted(self, partition: PartitionId) -> bool:
+        story = self.partitions.get(partition)
+        return story is not None and story.cleanup.compact
+
     def name(self, partition: PartitionId) -> str:
         story = self.partitions.get(partition)
         return story.name if story is not None else f"{partition.topic_id}-{partition.partition}"
@@ -121,7 +142,14 @@ class Oracle(Journal):
     # -- records
 
     def commits(
-        self, partition: PartitionId, offset: int, values: Iterable[bytes], who: str, since: float | None = None
+        self,
+        partition: PartitionId,
+        offset: int,
+        values: Iterable[bytes],
+        who: str,
+        since: float | None = None,
+        keys: Sequence[bytes | None] = (),
+        timestamp: int = -1,
     ) -> None:
         """Somebody knows that these are committed, by an answer to what was asked at `since`."""
         story = self.partitions.get(partition)
@@ -140,7 +168,8 @@ class Oracle(Journal):
                     Place(partition, number),
                 )
             elif fact is None or not is_old:
-                story.facts[number] = Fact(value, who, now, is_old)
+                key = keys[number - offset] if keys else None
+                story.facts[number] = Fact(value, who, now, is_old, key, timestamp)
                 story.end = max(story.end, number + 1)
 
     def acknowledges(
@@ -152,12 +181,14 @@ class Oracle(Journal):
         acks: int,
         since: float,
         leader_epoch: int = -1,
+        keys: Sequence[bytes | None] = (),
+        timestamp: int = -1,
     ) -> None:
         """`leader_epoch` is what the producer believed in when it sent: the leader was in no earlier one."""
         self.acknowledged += len(values)
         self.counts["records acknowledged"] += len(values)
         if acks == -1:
-            self.commits(partition, offset, values, who, since)
+            self.commits(partition, offset, values, who, since, keys, timestamp)
         elif (story := self.partitions.get(partition)) is not None:
             for number, value in enumerate(values, offset):
                 story.appended[number] = value, leader_epoch
@@ -170,8 +201,11 @@ class Oracle(Journal):
         for partition, end in ends.items():
             story = self.partitions.get(partition)
             if story is not None:
+                # of a rotten log nobody can say, from its files, how far it went
+                before = had.get(partition, sys.maxsize) if node not in story.rotten else sys.maxsize
                 story.ends[node] = min(end, story.ends.get(node, end))
-                story.had[node] = min(had.get(partition, sys.maxsize), story.had.get(node, sys.maxsize))
+                story.had[node] = min(before, story.had.get(node, sys.maxsize))
+                story.lost_in[node] = self._broker_epoch(node)
                 self.counts["logs cut by a loss of power"] += 1
                 self._note("lost", f"{story.name} ends at {end} of {story.end} committed at node {node}")
                 self._excuse(story)
@@ -189,6 +223,8 @@ class Oracle(Journal):
         for story in self.partitions.values():
             if node in story.replicas:
                 story.replaced.add(node)
+            if story.rotten.pop(node, None) is not None:
+                story.mended_at = self.now()
             if node in story.trusted:
                 story.needs_help = True
 
@@ -228,10 +264,38 @@ class Oracle(Journal):
             if fact is not None and not fact.is_excused:
                 fact.is_excused = True
                 self.counts["records excused"] += 1
+                if fact.key is not None:
+                    story.lost_keys[fact.key] = max(offset, story.lost_keys.get(fact.key, -1))
 
     def is_excused(self, partition: PartitionId, since: float) -> bool:
         """Whether anything may have been lost of a partition since a time."""
         return any(at >= since for at, _ in self.partitions[partition].excuses)
+
+    # -- what nobody wants any more
+
+    def gives_up(self, partition: PartitionId, node: int, start: int, size: int) -> None:
+        """A node's log of `size` bytes was seen to start there: what lay before must have been too old or too much."""
+        story = self.partitions[partition]
+        if start <= story.given_up:
+            return
+        for offset in range(max(story.given_up, story.to_delete), start):
+            fact = story.facts.get(offset)
+            if fact is None or fact.is_excused:
+                continue
+            self.counts["records that retention took"] += 1
+            if not self._is_too_much(story.cleanup, fact, size):
+                self.complain(
+                    f"node {node} has given up {short(fact.value)} at {offset} of {story.name}, which now starts at "
+                    f"{start}, with {size} bytes, at {self.latest_ms} ms; the record is of {fact.timestamp} ms",
+                    Place(partition, offset),
+                )
+        if story.to_delete > story.given_up:
+            self.counts["records deleted as asked"] += min(start, story.to_delete) - story.given_up
+        story.given_up = start
+
+    def _is_too_much(self, cleanup: Cleanup, fact: Fact, size: int) -> bool:
+        too_old = cleanup.retention_ms is not None and fact.timestamp + cleanup.retention_ms < self.latest_ms
+        return too_old or (cleanup.retention_bytes is not None and size >= cleanup.retention_bytes)
 
     # -- metadata
 
@@ -261,8 +325,11 @@ class Oracle(Journal):
             self.counts["ISR expansions"] += 1
         if now.leader not in (story.leader, NOBODY, *story.isr, *story.elr) and story.leader_epoch >= 0:
             self._elected_uncleanly(story, now.leader)
+        if now.leader_epoch != story.leader_epoch and now.leader in story.isr and not self._has_elr():
+            self._trusted_blindly(story, now.leader)
         for replica in now.isr:
-            if replica not in story.isr and (replica not in story.elr or replica != now.leader):
+            is_back = replica not in story.isr and (replica not in story.elr or replica != now.leader)
+            if is_back and not self._is_as_it_died(story, replica):
                 story.ends.pop(replica, None)
                 story.had.pop(replica, None)
                 story.replaced.discard(replica)
@@ -286,7 +353,8 @@ class Oracle(Journal):
         """Nobody is eligible: the last known leader leads, without what it has lost, or whoever is there."""
         if leader in story.last_known:
             self.counts["last leaders that lead again"] += 1
-            if story.ends.get(leader, sys.maxsize) < min(story.had.values(), default=story.end):
+            had = (story.had[replica] for replica in story.trusted if replica in story.had)
+            if story.ends.get(leader, sys.maxsize) < min(had, default=story.end):
                 self._excuse_from(story, story.ends[leader])
             return
         self.counts["unclean elections"] += 1
@@ -297,6 +365,25 @@ class Oracle(Journal):
             if offset < end and found is not None and found.value != fact.value:
                 end = offset
         self._excuse_from(story, end)
+
+    def _broker_epoch(self, node: int) -> int | None:
+        broker = self.image.brokers.get(node) if self.image is not None else None
+        return None if broker is None else broker.epoch
+
+    def _is_as_it_died(self, story: PartitionStory, replica: int) -> bool:
+        """It came back into the ISR by what it had asked for in the life before: it has not caught up since."""
+        epoch = self._broker_epoch(replica)
+        return epoch is not None and replica in story.ends and epoch == story.lost_in.get(replica)
+
+    def _has_elr(self) -> bool:
+        return self.image is not None and self.image.features.get(ELR_VERSION, 0) > 0
+
+    def _trusted_blindly(self, story: PartitionStory, leader: int) -> None:
+        """Before KIP-966 whoever is in the ISR may lead, however it ended: what it has lost is lost."""
+        had = (story.had[replica] for replica in story.trusted if replica in story.had)
+        if story.ends.get(leader, sys.maxsize) < min(had, default=story.end):
+            self.counts["leaders that were trusted blindly"] += 1
+            self._excuse_from(story, story.ends[leader])
 
     def _one_leader(self, story: PartitionStory, epoch: int, leader: int, who: str) -> None:
         known = story.leaders.setdefault(epoch, leader)

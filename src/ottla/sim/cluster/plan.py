@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 from typing import Final
+from uuid import UUID
 
+from ottla.raft.initial_voters import a_voter
+from ottla.raft.voters import VoterSet
 from ottla.sim.cluster.member import CONTROLLER_PORT, LOG_DIR, META, MORE, PORT, host_name
+from ottla.sim.cluster.releases import NEWEST, RELEASES, Release
+
+CONTROLLER: Final = "CONTROLLER"
+_FIRST_DIRECTORY: Final = 4 << 76 | 2 << 62  # as a random UUID looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +22,20 @@ class Shape:
 
     brokers: tuple[int, ...]
     controllers: tuple[int, ...]
+    first_voters: tuple[int, ...] = ()
+    """Of a quorum that can change (KIP-853); else all controllers vote, now and ever."""
+
+    @property
+    def is_dynamic(self) -> bool:
+        return bool(self.first_voters)
+
+    def voters(self) -> VoterSet | None:
+        """Those that a quorum which can change begins with, whose directories are known before there are any."""
+        nodes = [
+            a_voter(node, UUID(int=_FIRST_DIRECTORY + node), CONTROLLER, host_name(node), CONTROLLER_PORT)
+            for node in self.first_voters
+        ]
+        return VoterSet.of(nodes) if nodes else None
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -28,6 +49,9 @@ _SHAPES: Final = (
     APART,
     Shape((1, 2, 3, 4), (1, 2, 3)),
     Shape((1, 2, 3), (101,)),
+    Shape((1, 2, 3), (1, 2, 3), (1, 2, 3)),
+    Shape((1, 2, 3), (101, 102, 103, 104), (101, 102, 103)),
+    Shape((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3)),
 )  # fmt: skip
 
 
@@ -44,11 +68,14 @@ class Plan:
     shape: Shape
     settings: dict[str, str]
     topics: tuple[TopicShape, ...]
+    release: Release = NEWEST
+    """Whose software the nodes start with."""
 
     @classmethod
     def drawn(cls, random: Random) -> Plan:
         shape = random.choice(_SHAPES)
-        return cls(shape, _settings(random), _topics(random, len(shape.brokers)))
+        settings, topics = _settings(random), _topics(random, len(shape.brokers))
+        return cls(shape, settings, topics, random.choice(RELEASES) if random.random() < 0.3 else NEWEST)
 
     def node_settings(self, node: int) -> dict[str, str]:
         shape, host = self.shape, host_name(node)
@@ -57,16 +84,20 @@ class Plan:
         ]
         listeners = {
             "broker": f"PLAINTEXT://{host}:{PORT}",
-            "controller": f"CONTROLLER://{host}:{CONTROLLER_PORT}",
+            "controller": f"{CONTROLLER}://{host}:{CONTROLLER_PORT}",
         }
-        voters = ",".join(f"{each}@{host_name(each)}:{CONTROLLER_PORT}" for each in shape.controllers)
+        addresses = {each: f"{host_name(each)}:{CONTROLLER_PORT}" for each in shape.controllers}
+        if shape.is_dynamic:
+            quorum = {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
+        else:
+            quorum = {"controller.quorum.voters": ",".join(f"{each}@{at}" for each, at in addresses.items())}
         return {
             "process.roles": ",".join(roles),
             "node.id": str(node),
             "listeners": ",".join(listeners[role] for role in roles),
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "controller.quorum.voters": voters,
+            "controller.listener.names": CONTROLLER,
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{CONTROLLER}:PLAINTEXT",
+            **quorum,
             **self.settings,
         }
 
@@ -106,6 +137,12 @@ def _settings(random: Random) -> dict[str, str]:
         "metadata.max.retention.bytes": str(random.choice((2_000, 20_000))),
         "internal.metadata.log.segment.bytes": str(random.choice((1_000, 5_000))),
         "controlled.shutdown.enable": "true",
+        "log.initial.task.delay.ms": "500",
+        "log.retention.check.interval.ms": str(random.choice((500, 3_000))),
+        "log.cleaner.backoff.ms": str(random.choice((1_000, 5_000))),
+        "log.cleaner.dedupe.buffer.size": str(4 << 20),
+        "log.cleaner.min.cleanable.ratio": str(random.choice((0.0, 0.3))),
+        "log.segment.delete.delay.ms": str(random.choice((0, 500, 60_000))),
     }
 
 

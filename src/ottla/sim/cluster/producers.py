@@ -45,7 +45,8 @@ async def send(
         row = rows[batch.partition.topic_id if version >= BY_ID else batch.topic, batch.partition.partition]
         codes.append(row.error_code)
         if row.error_code is ErrorCode.none:
-            oracle.acknowledges(batch.partition, row.base_offset, batch.values, client.name, acks, since, epoch)
+            about = batch.values, client.name, acks, since, epoch, batch.keys, batch.timestamp
+            oracle.acknowledges(batch.partition, row.base_offset, *about)
         else:
             oracle.counts[f"produce: {row.error_code.name}"] += 1
     return codes

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from ottla.log.paths import LOG_SUFFIX, SWAP_SUFFIX
 from ottla.sim.cluster import workloads
 from ottla.sim.cluster.cast import Cast
 from ottla.sim.cluster.chaos import Chaos
@@ -23,12 +24,14 @@ from ottla.sim.cluster.plan import Plan
 from ottla.sim.cluster.timeline import timeline
 from ottla.sim.cluster.variation import AS_DRAWN, Variation
 from ottla.sim.cluster.verdict import check_logs
+from ottla.sim.cluster.workload import Workload
 from ottla.sim.outcome import AFTER_A_VIOLATION_S, Outcome, watched_log
 from ottla.sim.weather import Weather
 from ottla.sim.world import World
 
 FORMED_WITHIN_S = 30.0
 ENOUGH_WITHIN_S = 120.0
+_SWAPPING = f"{LOG_SUFFIX}{SWAP_SUFFIX}"
 HEALED_WITHIN_S = 60.0
 """How long, once nothing is broken any more, until all replicas are in sync and all that was sent is acknowledged."""
 
@@ -78,13 +81,17 @@ class _Scenario:
         self._oracle = oracle
         self._variation = variation
         self._script = script
-        self.members = [Member(world, oracle, plan.node_settings(node)) for node in plan.shape.nodes]
+        voters = plan.shape.voters()
+        self.members = [
+            Member(world, oracle, plan.node_settings(node), voters, plan.release) for node in plan.shape.nodes
+        ]
         by_id = {member.id: member for member in self.members}
         oracle.log_of = lambda node, key: by_id[node].stored_logs().get(key)
         self._inspector = Inspector(self.members, oracle)
         self._cast = Cast(world, oracle, plan, self.members)
         names = workloads.drawn_by(seed) if variation.workloads is None else variation.workloads
-        self._workloads = [workloads.WORKLOADS[name].kind(self._cast) for name in names]
+        self._begun: list[Workload] = []
+        self._workloads: list[Workload] = [workloads.WORKLOADS[name].kind(self._cast) for name in names]
 
     async def story(self) -> None:
         loop = self._world.loop
@@ -93,6 +100,7 @@ class _Scenario:
         await self._within(FORMED_WITHIN_S, self._prepare(), "no cluster with its topics")
         for workload in self._workloads:
             workload.start()
+        self._begun = self._workloads
         names = [client.name for client in self._cast.clients]
         chaos = Chaos(self._world, self.members, names, self._oracle, self._variation)
         if self._script is None:
@@ -104,6 +112,7 @@ class _Scenario:
         await self._within(ENOUGH_WITHIN_S, self._has_enough(), "not enough was acknowledged")
         await self._within(HEALED_WITHIN_S, self._heals(), "no progress")
         await self._within(HEALED_WITHIN_S, self._audit(), "not everything could be read")
+        await self._within(HEALED_WITHIN_S, self._has_swapped(), "segments were not cleaned to the end")
         operating.cancel()
         watching.cancel()
         self._inspector.look()
@@ -136,7 +145,7 @@ class _Scenario:
         )
         image = self._oracle.image
         fenced = [broker.id for broker in image.brokers.values() if broker.fenced] if image is not None else []
-        busy = [name for workload in self._workloads for name in workload.unfinished()]
+        busy = [name for workload in self._begun for name in workload.unfinished()]
         return f"{nodes}; fenced {fenced}; not yet done {busy}; {partitions}"
 
     # -- after the storm
@@ -181,6 +190,11 @@ class _Scenario:
                 await consumer.poll()
 
         await self._cast.start(client, read)
+
+    async def _has_swapped(self) -> None:
+        """While cleaned segments take the place of others, files do not tell what is there."""
+        while any(path.endswith(_SWAPPING) for member in self.members for path in member.disk.snapshot()):
+            await asyncio.sleep(0.05)
 
     def _judge(self) -> None:
         logs = replica_logs(self.members)

@@ -24,25 +24,60 @@ def _check(oracle: Oracle, story: PartitionStory, logs: dict[int, StoredLog]) ->
     if leading is None:
         yield f"{story.name} has no log at its leader {story.leader}"
         return
+    compact = story.cleanup.compact
     if not story.is_internal:
-        yield from check_contents(oracle.sent.get(story.id, {}), leading, f"{story.name} at node {story.leader}")
+        where = f"{story.name} at node {story.leader}"
+        yield from check_contents(oracle.sent.get(story.id, {}), leading, where, gaps=compact)
     for replica in story.replicas:
         log = logs.get(replica)
         if log is None:
             yield f"{story.name} has no log at node {replica}"
         elif log.trouble:
             yield f"{story.name} at node {replica}: {log.trouble}"
-        elif log.end != leading.end or log.records != leading.records:
-            first = next((at for at in range(leading.end) if log.records.get(at) != leading.records.get(at)), log.end)
+        elif (first := _first_difference(log, leading, compact=compact)) is not None:
             yield (
                 f"{story.name} ends at {log.end} at node {replica} and at {leading.end} at its leader {story.leader}; "
                 f"the first difference is at {first}"
+            )
+        if log is not None and compact:
+            yield from _check_cleaned(oracle, story, log, replica)
+
+
+def _first_difference(log: StoredLog, leading: StoredLog, *, compact: bool) -> int | None:
+    """Replicas give up what is old, and clean, each at its own time: what both have is the same."""
+    start = max(log.start, leading.start)
+    if log.end == leading.end and log.records == leading.records:
+        return None
+    for offset in range(start, max(log.end, leading.end)):
+        found, wanted = log.records.get(offset), leading.records.get(offset)
+        if found != wanted and not (compact and (found is None or wanted is None)):
+            return offset
+    return None if log.end == leading.end else min(log.end, leading.end)
+
+
+def _check_cleaned(oracle: Oracle, story: PartitionStory, log: StoredLog, node: int) -> Iterator[str]:
+    """Of each key the last value is there, at every replica; only what a later one replaces is cleaned away."""
+    there = {record.key: offset for offset, record in sorted(log.records.items())}
+    last: dict[bytes, int] = {}
+    for offset, fact in story.facts.items():
+        oracle.counts["records cleaned away"] += offset not in log.records
+        if fact.key is not None and not fact.is_excused:
+            last[fact.key] = max(offset, last.get(fact.key, -1))
+    for key, offset in last.items():
+        fact = story.facts[offset]
+        may_go = not fact.value and not story.cleanup.keeps_deletions
+        if there.get(key, -1) < offset and not may_go and story.lost_keys.get(key, -1) < offset:
+            yield (
+                f"{story.name}: {short(fact.value)} of {key!r} at {offset}, which {fact.who} had at {fact.at:.3f} s, "
+                f"is lost at node {node}, and nothing has replaced it"
             )
 
 
 def _check_promises(oracle: Oracle, story: PartitionStory, leading: StoredLog) -> None:
     for offset, fact in story.facts.items():
         found = leading.records.get(offset)
+        if found is None and (story.cleanup.compact or offset < min(story.given_up, leading.start)):
+            continue
         if not fact.is_excused and (found is None or found.value != fact.value):
             instead = "nothing" if found is None else short(found.value)
             oracle.complain(
@@ -52,6 +87,8 @@ def _check_promises(oracle: Oracle, story: PartitionStory, leading: StoredLog) -
             )
     for offset, (value, epoch) in story.appended.items():
         found = leading.records.get(offset)
+        if offset < min(story.given_up, leading.start):
+            continue
         if epoch == story.leader_epoch and not story.excuses and (found is None or found.value != value):
             oracle.complain(
                 f"{story.name}: {short(value)} at {offset} is lost, although its leader never changed",

@@ -13,6 +13,7 @@ from ottla.sim.log_files import PartitionId
 
 _SIZES = ((0, 40), (0, 40), (0, 400), (300, 1500))
 _FIRST_WITH_ZSTD = 7  # version of Produce
+_KEY = b"key"
 _LARGE = (5_000, 90_000)  # larger than what is checked inline, and than a connection's first buffer
 
 
@@ -28,10 +29,14 @@ class Batch:
     identity: Identity = NO_IDENTITY
     attempts: int = 0
 
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        return (_KEY,) * len(self.values)
+
     def encode(self) -> bytes:
         producer_id, epoch, sequence = self.identity
         return build_batch(
-            [Record(b"key", value, self.timestamp) for value in self.values],
+            [Record(_KEY, value, self.timestamp) for value in self.values],
             codec=self.codec,
             producer_id=producer_id,
             producer_epoch=epoch,

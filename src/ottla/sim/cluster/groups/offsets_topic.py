@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from ottla.coordinator.group.hashing import group_hash
 from ottla.sim.cluster.cast import Cast
+from ottla.sim.cluster.cleanup import COMPACTED
 from ottla.sim.cluster.groups.coordinator import OFFSETS_TOPIC, Coordinator
+from ottla.sim.cluster.topics import configure
 from ottla.sim.log_files import PartitionId
 from ottla.sim.workload.client import NoAnswer
 
@@ -23,6 +25,9 @@ async def watched_offsets_topic(cast: Cast) -> Callable[[str], PartitionId]:
         if topic is not None:
             break
         await client.pause(0.05, 0.3)
+    size = cast.random(OFFSETS_TOPIC).choice((3_000, 10_000, 1 << 20))
+    await configure(client, OFFSETS_TOPIC, {"internal.segment.bytes": str(size)})
     for number in range(topic.partitions):
-        cast.oracle.watch(PartitionId(topic.id, number), f"{topic.name}-{number}", is_internal=True)
+        key, name = PartitionId(topic.id, number), f"{topic.name}-{number}"
+        cast.oracle.watch(key, name, is_internal=True, cleanup=COMPACTED)
     return lambda group: PartitionId(topic.id, group_hash(group) % topic.partitions)

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from ottla.model.errors import ErrorCode
 from ottla.model.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.sim.cluster.cleanup import COMPACTED
 from ottla.sim.cluster.client import ClusterClient
 from ottla.sim.cluster.logs import ReplicaLogs
 from ottla.sim.cluster.plan import TopicShape
-from ottla.sim.cluster.topics import create, watch
+from ottla.sim.cluster.topics import configure, create, watch
 from ottla.sim.cluster.transactions.booking import Booking
 from ottla.sim.cluster.transactions.incarnations import Incarnation, Incarnations
 from ottla.sim.cluster.transactions.ledger import Entry, Ledger, Statement, Told
@@ -35,8 +35,6 @@ from ottla.sim.log_files import PartitionId
 from ottla.sim.workload.client import KnownTopic, NoAnswer
 
 ACCOUNTS: Final = 3
-_INCREMENTAL_ALTER_CONFIGS: Final = 44
-_TOPIC: Final = 2
 
 
 class Bank(Workload):
@@ -55,21 +53,16 @@ class Bank(Workload):
     async def _make_internal(self, name: str) -> None:
         keeper = self.cast.keeper
         kind = TRANSACTION if name == TRANSACTION_TOPIC else GROUP
-        resource = {
-            "resource_type": _TOPIC, "resource_name": name,
-            "configs": [{"name": "flush.messages", "config_operation": 0, "value": "1"}],
-        }  # fmt: skip
+        size = self._random.choice((3_000, 1 << 20))
         while True:
             try:
                 await keeper.ask_any(FIND_COORDINATOR, 6, {"key_type": kind, "coordinator_keys": ["bank"]})
                 topic = (await keeper.topics()).get(name)
                 if topic is not None:
-                    request = {"resources": [resource], "validate_only": False}
-                    answer = await keeper.ask_any(_INCREMENTAL_ALTER_CONFIGS, 1, request)
-                    if answer.responses[0].error_code is ErrorCode.none:
-                        watch(keeper, topic, is_internal=True)
-                        self._watched = [*getattr(self, "_watched", ()), topic]
-                        return
+                    await configure(keeper, name, {"flush.messages": "1", "internal.segment.bytes": str(size)})
+                    watch(keeper, topic, is_internal=True, cleanup=COMPACTED)
+                    self._watched = [*getattr(self, "_watched", ()), topic]
+                    return
             except NoAnswer:
                 pass
             await keeper.pause(0.05, 0.3)
@@ -91,7 +84,8 @@ class Bank(Workload):
 
     def _run(self, client: ClusterClient, life: Any) -> None:
         timeout_ms = self._random.choice((2_000, 6_000, 30_000))
-        programs = Incarnations(client, client.name, timeout_ms, life, second_version=self._random.random() < 0.6)
+        second = self._random.random() < 0.6 and self.cast.plan.release.has_transactions_by_epoch
+        programs = Incarnations(client, client.name, timeout_ms, life, second_version=second)
         self._programs.append(client)
         self._running.append(self.cast.start(client, programs.run))
 

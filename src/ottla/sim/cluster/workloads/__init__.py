@@ -12,6 +12,10 @@ from ottla.sim.cluster.workloads.changes import Changes
 from ottla.sim.cluster.workloads.commits import Commits
 from ottla.sim.cluster.workloads.groups import ClassicGroup, ConsumerGroup
 from ottla.sim.cluster.workloads.records import Records
+from ottla.sim.cluster.workloads.tables import Tables
+from ottla.sim.cluster.workloads.upgrade import Upgrade
+from ottla.sim.cluster.workloads.voters import Voters
+from ottla.sim.cluster.workloads.windows import Windows
 
 
 class Drawn(NamedTuple):
@@ -30,6 +34,10 @@ WORKLOADS: Final[Mapping[str, Drawn]] = {
         Drawn(ClassicGroup, 0.25),
         Drawn(ConsumerGroup, 0.25),
         Drawn(Changes, 0.4),
+        Drawn(Tables, 0.3),
+        Drawn(Windows, 0.3),
+        Drawn(Voters, 0.8),
+        Drawn(Upgrade, 1.0),
     )
 }  # fmt: skip
 

@@ -103,9 +103,7 @@ class Changes(Workload):
             await self._delete(topic)
         else:
             shape = TopicShape(name, self._random.choice((1, 2)), 2, {"internal.segment.bytes": "3000"})
-            topic = await create(self._client, shape)
-            if topic.id in self._gone:
-                self._client.oracle.complain(f"{name} ({topic.id}) is back, although its deletion was acknowledged")
+            topic = await create(self._client, shape, gone=self._gone)
             self._there[name] = topic
             self._sizes[topic.id] = Wanted(topic.partitions)
 
