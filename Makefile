@@ -1,7 +1,7 @@
 # Everything starts from `python3` (3.11 or newer): the first target that needs it makes .venv and installs into it.
 #   make up        a broker on 127.0.0.1:9092 (make up ARGS="--port 9999 --data /tmp/x")
 #   make test      lint and the tests; test-long adds the slow ones; test-kafka those beside Apache Kafka (needs Java);
-#                  test-spark those with PySpark, which it installs
+#                  test-spark those with PySpark, which it installs; test-spark-long with 100 kills
 #                  (make test WORKERS=0 ARGS="tests/log -x": one after the other, some of them)
 #   make sim       simulated clusters in which everything breaks (make sim ARGS="--seeds 10000 --first 5000")
 #   make sim-mutants  bugs planted in the code, which the simulations must find
@@ -9,7 +9,7 @@
 #   make torture   nodes of a real cluster are killed, paused and cut off under load: 30 minutes, or DURATION=5
 #   make format    let ruff tidy the code; make lint only looks
 .DEFAULT_GOAL := help
-.PHONY: help up test test-long test-kafka test-spark sim sim-mutants bench bench-cluster torture lint format clean
+.PHONY: help up test test-long test-kafka test-spark test-spark-long sim sim-mutants bench bench-cluster torture lint format clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -61,6 +61,9 @@ test-kafka: $(DEV)
 
 # One after the other: a Spark is a whole machine's work.
 test-spark: $(SPARK)
+	@$(BIN)/python -m pytest -m 'spark and not slow' tests/spark $(ARGS)
+
+test-spark-long: $(SPARK)
 	@$(BIN)/python -m pytest -m spark tests/spark $(ARGS)
 
 sim: $(RUN)

@@ -1,4 +1,4 @@
-"""A Spark for tests: local, two cores, as quiet and quick to start as it can be."""
+"""A Spark for tests: local, two cores, tasks tried up to three times, as quiet and quick to start as it can be."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def running_spark(folder: Path) -> Iterator[Any]:
 
     prepare()
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master("local[2, 3]")
         .appName("ottla tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")

@@ -99,6 +99,27 @@ def test_of_two_live_drivers_one_is_fenced(cluster: Cluster, node: RunningNode) 
     assert committed(node, topic) == [b"of the quick one"]
 
 
+def test_who_abandons_fences_those_who_write_with_him_and_nobody_who_came_later(
+    cluster: Cluster, node: RunningNode
+) -> None:
+    topic = new_topic(node)
+    own_id = f"writer-of-{topic}"
+    driver = Producer(cluster, own_id)
+    loop_thread.wait_for(driver.begin())
+    task = Producer.with_identity(cluster, driver.identity)
+    loop_thread.wait_for(task.send(batches(topic, ["undone"])))
+    loop_thread.wait_for(driver.abandon())
+    with pytest.raises(Fenced):
+        loop_thread.wait_for(task.send(batches(topic, ["late"])))
+    later = Producer(cluster, own_id)
+    loop_thread.wait_for(later.begin())
+    loop_thread.wait_for(later.send(batches(topic, ["of the later one"])))
+    with pytest.raises(Fenced):
+        loop_thread.wait_for(driver.abandon())
+    loop_thread.wait_for(later.end(commit=True))
+    assert committed(node, topic) == [b"of the later one"]
+
+
 def test_what_a_broker_refuses_is_told_with_partition_and_cause(cluster: Cluster, node: RunningNode) -> None:
     topic = new_topic(node, 1, max_message_bytes="1000")
     producer = Producer(cluster)

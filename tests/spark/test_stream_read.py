@@ -111,7 +111,7 @@ def test_a_batch_waits_for_enough_offsets(stream: Callable[..., Stream], node: R
         assert reading.values() == []
         write(node, topic, numbered(4, 12))
         until(lambda: len(reading.values()) == 12)
-        rows = [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]]
+        rows = until(lambda: [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]])
     assert rows == [12]
 
 

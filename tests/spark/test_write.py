@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from tests.spark.topics import committed, messages, new_topic, write
+from tests.spark.topics import committed, forget_last_commit, messages, new_topic, write
 
 from ottla.testing.node import RunningNode
 
@@ -83,9 +83,7 @@ def test_a_stream_is_copied_and_a_batch_that_is_repeated_is_not_doubled(
     write(node, source, VALUES[1000:], 1)
     copying(spark, node, source, target, tmp_path).awaitTermination()
     assert sorted(committed(node, target)) == VALUES
-    commits = sorted((tmp_path / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
-    for file in (commits[-1], commits[-1].with_name(f".{commits[-1].name}.crc")):
-        file.unlink(missing_ok=True)  # as if the driver had died before it wrote down that the batch was done
+    forget_last_commit(tmp_path)
     write(node, source, [b"99999"], 0)
     copying(spark, node, source, target, tmp_path).awaitTermination()
     assert sorted(committed(node, target)) == [*VALUES, b"99999"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -69,3 +70,10 @@ def messages(node: RunningNode, topic: str, isolation: str = "read_uncommitted")
             found.append(message)
     consumer.close()
     return found
+
+
+def forget_last_commit(checkpoint: Path) -> None:
+    """As if the driver had died before it wrote down that the last batch was done."""
+    last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+    for file in (last, last.with_name(f".{last.name}.crc")):
+        file.unlink(missing_ok=True)

@@ -58,10 +58,10 @@ _OF_PRODUCERS: Final = frozenset(
 """Known, and without effect: they tune the Java clients. Records are always written with acks=all."""
 _REFUSED: Final = {
     "auto.offset.reset": "where to begin is said by the option startingOffsets",
-    "key.deserializer": "keys are binary; decode them with functions of DataFrames",
-    "value.deserializer": "values are binary; decode them with functions of DataFrames",
-    "key.serializer": "keys are binary or strings; encode them with functions of DataFrames",
-    "value.serializer": "values are binary or strings; encode them with functions of DataFrames",
+    "key.deserializer": "keys are binary; the option decodeKey decodes them",
+    "value.deserializer": "values are binary; the option decode decodes them",
+    "key.serializer": "keys are binary or strings; the option encodeKey encodes others",
+    "value.serializer": "values are binary or strings; the option encode encodes others",
     "enable.auto.commit": "Spark's checkpoint has the offsets; kafka.group.id shows them in a consumer group",
     "interceptor.classes": "there is no Java client that could call them",
     "partitioner.class": "there is no Java client that could call it; a column named partition says where rows go",

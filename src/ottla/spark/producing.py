@@ -14,19 +14,30 @@ from typing import Final, NamedTuple, TypeVar
 
 from ottla.model.errors import ErrorCode, KafkaError, OttlaError
 from ottla.model.names import TopicPartition
+from ottla.spark.client_settings import ClientSettings
 from ottla.spark.cluster import GROUP, TRANSACTION, Cluster, Refused, request_of
 from ottla.spark.encoder import Encoded, sealed
 
 _PRODUCE, _OFFSET_FETCH, _INIT_PRODUCER_ID, _ADD_PARTITIONS, _ADD_OFFSETS, _END_TXN, _TXN_OFFSET_COMMIT = (
     0, 9, 22, 24, 25, 26, 28,
 )  # fmt: skip
+_DESCRIBE_PRODUCERS: Final = 61
 T = TypeVar("T")
 _ALL: Final = -1
+_LARGEST_SEQUENCE: Final = 0x7FFFFFFF
 _FENCED: Final = (ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch)
 
 
 class Fenced(OttlaError):
     """Somebody else writes under the same transactional id, and has begun later."""
+
+
+class Identity(NamedTuple):
+    """Under which one transaction is written, by whomever the driver has given it to."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
 
 
 class Producer:
@@ -38,6 +49,22 @@ class Producer:
         self._id, self._epoch = -1, -1
         self._sequences: dict[TopicPartition, int] = defaultdict(int)
         self._added: set[TopicPartition] = set()
+
+    @classmethod
+    def with_identity(cls, cluster: Cluster, identity: Identity) -> Producer:
+        """Takes part in a transaction that another has begun and will end."""
+        producer = cls(cluster, identity.transactional_id)
+        producer._id, producer._epoch = identity.producer_id, identity.epoch
+        return producer
+
+    @property
+    def settings(self) -> ClientSettings:
+        return self._cluster.settings
+
+    @property
+    def identity(self) -> Identity:
+        assert self._transactional_id is not None
+        return Identity(self._transactional_id, self._id, self._epoch)
 
     async def begin(self) -> None:
         """With a transactional id: whoever has used it before is fenced, and his transaction aborted."""
@@ -61,20 +88,40 @@ class Producer:
         self._sequences.clear()
         self._added.clear()
 
+    async def abandon(self) -> None:
+        """Aborts the transaction, and fences whoever still writes in it; but nobody who has begun since.
+
+        To ask for an epoch would abort an open transaction whoever it belongs to; to end it, only if it is ours.
+        """
+        await self.end(commit=False)
+        request = request_of(
+            _INIT_PRODUCER_ID,
+            4,
+            transactional_id=self._transactional_id,
+            transaction_timeout=timedelta(milliseconds=self.settings.transaction_timeout_ms),
+            producer_id=self._id,
+            producer_epoch=self._epoch,
+        )
+
+        async def ask() -> None:
+            _check((await self._cluster.ask(await self._coordinator(), request)).error_code)
+
+        await self._asked("cannot end what was begun", ask)
+
     async def send(self, batches: Iterable[Encoded]) -> None:
         """OttlaError, with the partition and the cause, if one is not written."""
         by_place: dict[TopicPartition, list[Encoded]] = defaultdict(list)
         for batch in batches:
             by_place[batch.place].append(batch)
         if self._transactional_id is not None:
-            await self._add_partitions(by_place.keys() - self._added)
+            await self.add_partitions(by_place.keys())
         await asyncio.gather(*(self._send_in_order(place, own) for place, own in by_place.items()))
 
     async def _send_in_order(self, place: TopicPartition, batches: list[Encoded]) -> None:
         for batch in batches:
             records = bytes(sealed(batch.data, self._id, self._epoch, self._sequences[place]))
             await self._send_one(place, records)
-            self._sequences[place] = (self._sequences[place] + batch.records) & 0x7FFFFFFF
+            self._sequences[place] = (self._sequences[place] + batch.records) & _LARGEST_SEQUENCE
 
     async def _send_one(self, place: TopicPartition, records: bytes) -> None:
         timeout_s = self._cluster.settings.request_timeout_s
@@ -95,9 +142,39 @@ class Producer:
 
         await self._asked(f"cannot write to {place}", ask)
 
+    async def send_at(self, batch: Encoded, sequence: int) -> None:
+        """For who knows the batch's place in the sequence, and may not be the first who sends it there."""
+        records = bytes(sealed(batch.data, self._id, self._epoch, sequence))
+        try:
+            await self._send_one(batch.place, records)
+        except Refused as error:
+            if error.code is not ErrorCode.out_of_order_sequence_number:
+                raise
+            last = await self._last_sequence(batch.place)
+            if last is None or not _reaches(last, (sequence + batch.records - 1) & _LARGEST_SEQUENCE):
+                raise
+
+    async def _last_sequence(self, place: TopicPartition) -> int | None:
+        topics = [{"name": place.topic, "partition_indexes": [place.partition]}]
+        request = request_of(_DESCRIBE_PRODUCERS, 0, topics=topics)
+
+        async def ask() -> int | None:
+            answer = await self._cluster.ask(await self._cluster.leader(place), request)
+            (told,) = answer.topics[0].partitions
+            _check(told.error_code, told.error_message)
+            own = [
+                one.last_sequence
+                for one in told.active_producers
+                if (one.producer_id, one.producer_epoch) == (self._id, self._epoch)
+            ]
+            return own[0] if own else None
+
+        return await self._asked(f"cannot ask how far {place} is written", ask)
+
     # -- transactions
 
-    async def _add_partitions(self, places: set[TopicPartition]) -> None:
+    async def add_partitions(self, wanted: Iterable[TopicPartition]) -> None:
+        places = set(wanted) - self._added
         if not places:
             return
         topics: dict[str, list[int]] = defaultdict(list)
@@ -200,9 +277,15 @@ class Producer:
             if error.code in _FENCED and self._transactional_id is not None:
                 raise Fenced(
                     f"{what}: another driver writes under the transactional id {self._transactional_id} now. "
-                    "Is the same query running twice?"
+                    "Is the same query running twice? Or did the transaction take longer than "
+                    f"kafka.transaction.timeout.ms ({self.settings.transaction_timeout_ms})?"
                 ) from error
             raise
+
+
+def _reaches(last: int, sequence: int) -> bool:
+    """Whether a sequence that has come to `last` has passed `sequence`; it begins anew behind the largest."""
+    return (last - sequence) & _LARGEST_SEQUENCE < _LARGEST_SEQUENCE // 2
 
 
 class Marker(NamedTuple):

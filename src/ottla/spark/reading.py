@@ -14,6 +14,7 @@ from ottla.model.errors import OttlaError
 from ottla.spark import loop_thread
 from ottla.spark.client_settings import ClientSettings
 from ottla.spark.cluster import EARLIEST, Cluster, Fetched, OutOfRange, TopicGone
+from ottla.spark.formats.columns import Column
 from ottla.spark.planning import Range
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Reading(NamedTuple):
     headers: bool
     fail_on_data_loss: bool
     poll_timeout_s: float
+    decoded: tuple[Column, ...] = ()
 
 
 def read_ranges(reading: Reading, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
@@ -66,6 +68,7 @@ class _Steps:
     def next_batches(self) -> Iterator[pa.RecordBatch]:
         from ottla.record.records import CorruptBatch
         from ottla.spark.decoder import Aborted, Decoder
+        from ottla.spark.formats import columns
 
         assert self._under_way is not None
         one, offset = self._left[0], self._offset
@@ -87,7 +90,8 @@ class _Steps:
             decoded = decoder.decode(fetched.records, offset, one.end, aborted)
             self._check_progress(decoded.next_offset > offset, fetched)
             self._go_to(decoded.next_offset)
-            yield from decoded.batches
+            for batch in decoded.batches:
+                yield columns.decoded(self._reading.decoded, batch)
         except CorruptBatch as error:
             raise OttlaError(str(error)) from error
 

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.model.errors import OttlaError
 from ottla.spark import loop_thread
 from ottla.spark.reading import cluster_of
-from ottla.spark.sink_options import Delivery, SinkOptions
+from ottla.spark.sink_options import Delivery, SinkOptions, transactional_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +63,7 @@ def _commit(options: SinkOptions, messages: list[Written | None], batch_id: int 
         if query_id is None:
             raise OttlaError("Spark does not say which query this is, without which it cannot be written exactly once")
         marker = Marker(query_id, batch_id)
-        own_id = own_id or f"ottla-spark-{query_id}"
+        own_id = transactional_id(options, query_id)
     work = commit_batch(cluster_of(options.client), own_id or f"ottla-spark-{uuid4()}", marker, batches)
     if not loop_thread.wait_for(work):
         _log.warning("batch %s of query %s is there already and was not written again", batch_id, own_id)

@@ -10,8 +10,10 @@ from typing import Any, Final
 from ottla.model.errors import OttlaError
 from ottla.model.near_miss import did_you_mean
 from ottla.spark.client_settings import PREFIX, ClientSettings, Role, client_settings
+from ottla.spark.formats.columns import ENCODE_OPTIONS, Column, encoded_columns
 
-_NAMES: Final = ("topic", "delivery", "includeHeaders", "checkpointLocation")  # the last two say nothing here
+# the last two say nothing here
+_NAMES: Final = ("topic", "delivery", *ENCODE_OPTIONS, "includeHeaders", "checkpointLocation")
 _LOWER: Final = {name.lower(): name for name in _NAMES}
 _COLUMNS: Final = {
     "key": ("binary", "string"),
@@ -20,6 +22,8 @@ _COLUMNS: Final = {
     "topic": ("string",),
     "partition": ("int",),
 }
+
+_ENCODE: Final = {"value": "encode", "key": "encodeKey"}
 
 
 class Delivery(Enum):
@@ -32,6 +36,7 @@ class SinkOptions:
     client: ClientSettings
     topic: str | None
     delivery: Delivery
+    encoded: tuple[Column, ...] = ()
 
 
 def sink_options(options: Mapping[str, str], schema: Any, default: Delivery) -> SinkOptions:
@@ -44,17 +49,23 @@ def sink_options(options: Mapping[str, str], schema: Any, default: Delivery) -> 
     if delivery not in (ways := [way.value for way in Delivery]):
         raise OttlaError(f"delivery is {' or '.join(ways)}, not {delivery!r}{did_you_mean(delivery, ways)}")
     topic = given.get("topic", "").strip() or None
-    _check_columns(schema, topic)
-    return SinkOptions(client_settings(options, Role.PRODUCER), topic, Delivery(delivery))
-
-
-def _check_columns(schema: Any, topic: str | None) -> None:
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
+    encoded = encoded_columns(given, found)
+    _check_columns(found, topic, {column.name for column in encoded})
+    return SinkOptions(client_settings(options, Role.PRODUCER), topic, Delivery(delivery), encoded)
+
+
+def _check_columns(found: Mapping[str, str], topic: str | None, encoded: set[str]) -> None:
     if "value" not in found:
         near = did_you_mean("value", found)
         raise OttlaError(f"there is no column value to be written, only {', '.join(found) or 'none'}{near}")
     if topic is None and "topic" not in found:
         raise OttlaError("where to write must be said by the option topic, or by a column topic")
     for name, kinds in _COLUMNS.items():
-        if name in found and found[name] not in kinds:
-            raise OttlaError(f"column {name} must be {' or '.join(kinds)}, not {found[name]}")
+        if name in found and name not in encoded and found[name] not in kinds:
+            hint = f"; the option {_ENCODE[name]}=json makes text of it" if name in _ENCODE else ""
+            raise OttlaError(f"column {name} must be {' or '.join(kinds)}, not {found[name]}{hint}")
+
+
+def transactional_id(options: SinkOptions, query_id: str) -> str:
+    return options.client.transactional_id or f"ottla-spark-{query_id}"

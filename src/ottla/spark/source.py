@@ -14,11 +14,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from ottla.model.errors import OttlaError
 from ottla.spark import loop_thread
 from ottla.spark.cluster import LATEST
+from ottla.spark.formats.columns import column_type
 from ottla.spark.looking_up import bounds, resolved, wanted_partitions, wanted_topics
 from ottla.spark.planning import Range, tasks
 from ottla.spark.reading import Reading, cluster_of, read_ranges, report_loss
 from ottla.spark.sink_options import Delivery, sink_options
-from ottla.spark.source_options import SourceOptions, check_names, source_options
+from ottla.spark.source_options import SourceOptions, by_name, source_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.spark.sink import BatchWriter, StreamWriter
     from ottla.spark.stream import StreamReader
 
-_SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+_REST = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 _HEADERS = ", headers ARRAY<STRUCT<key: STRING NOT NULL, value: BINARY>>"
 
 
@@ -39,16 +40,17 @@ class OttlaDataSource(DataSource):
         return "ottla"
 
     def schema(self) -> str:
-        check_names(self.options)
-        return _SCHEMA + (_HEADERS if self._has_headers() else "")
+        given = by_name(self.options)
+        read = ", ".join(f"{name} {column_type(name, given)}" for name in ("key", "value"))
+        return f"{read}, {_REST}" + (_HEADERS if self._has_headers() else "")
 
     def reader(self, schema: Any) -> BatchReader:
-        return BatchReader(source_options(self.options, batch=True))
+        return BatchReader(source_options(self.options, batch=True, schema=schema))
 
     def streamReader(self, schema: Any) -> StreamReader:
         from ottla.spark.stream import StreamReader
 
-        return StreamReader(source_options(self.options, batch=False))
+        return StreamReader(source_options(self.options, batch=False, schema=schema))
 
     def writer(self, schema: Any, overwrite: bool) -> BatchWriter:
         from ottla.spark.sink import BatchWriter
@@ -75,7 +77,7 @@ class Task(InputPartition):
 
 
 def reading_of(options: SourceOptions) -> Reading:
-    return Reading(options.client, options.headers, options.fail_on_data_loss, options.poll_timeout_s)
+    return Reading(options.client, options.headers, options.fail_on_data_loss, options.poll_timeout_s, options.decoded)
 
 
 class BatchReader(DataSourceReader):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ottla.model.errors import OttlaError
 from ottla.model.names import TopicPartition
 from ottla.model.near_miss import did_you_mean
 from ottla.spark.client_settings import PREFIX, ClientSettings, boolean, client_settings
+from ottla.spark.formats.columns import DECODE_OPTIONS, Column, decoded_columns
 from ottla.spark.positions import Kind, Positions, by_partition, parsed_positions
 
 _CHOICES: Final = ("subscribe", "subscribePattern", "assign")
@@ -19,6 +20,7 @@ _NAMES: Final = (
     "startingOffsetsByTimestampStrategy", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
     "failOnDataLoss", "includeHeaders", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     "minPartitions", "maxRecordsPerPartition", "isolation", "kafkaConsumer.pollTimeoutMs",
+    *DECODE_OPTIONS,
     "groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
 """The last three are known, and nothing depends on them: there is no group to be named, and questions are repeated
@@ -49,21 +51,27 @@ class SourceOptions:
     min_partitions: int | None = None
     max_records: int | None = None
     poll_timeout_s: float = 120.0
+    decoded: tuple[Column, ...] = ()
 
 
 def check_names(options: Mapping[str, str]) -> None:
     for name in options:
         if name.lower() not in _LOWER and not name.lower().startswith(PREFIX):
             near = did_you_mean(name.lower(), [*_LOWER, "kafka.bootstrap.servers"])
-            for lower, right in _LOWER.items():
-                near = near.replace(lower, right)
+            for lower in sorted(_LOWER, key=len, reverse=True):
+                near = near.replace(lower, _LOWER[lower])
             raise OttlaError(f"format ottla has no option {name}{near}")
 
 
-def source_options(options: Mapping[str, str], *, batch: bool) -> SourceOptions:
-    """OttlaError for what is wrong, missing, or for the other kind of query."""
+def by_name(options: Mapping[str, str]) -> dict[str, str]:
+    """Under the names as they are written here; without those of Kafka's clients."""
     check_names(options)
-    given = {_LOWER[name.lower()]: value for name, value in options.items() if name.lower() in _LOWER}
+    return {_LOWER[name.lower()]: value for name, value in options.items() if name.lower() in _LOWER}
+
+
+def source_options(options: Mapping[str, str], *, batch: bool, schema: Any = None) -> SourceOptions:
+    """OttlaError for what is wrong, missing, or for the other kind of query. `schema` is Spark's."""
+    given = by_name(options)
     for name in _STREAM_ONLY if batch else _ENDS:
         if name in given:
             kind, other = ("batch", "streaming") if batch else ("streaming", "batch")
@@ -97,6 +105,7 @@ def source_options(options: Mapping[str, str], *, batch: bool) -> SourceOptions:
         min_partitions=_count(given, "minPartitions"),
         max_records=_count(given, "maxRecordsPerPartition"),
         poll_timeout_s=120.0 if poll_ms is None else poll_ms / 1000,
+        decoded=() if schema is None else decoded_columns(given, schema),
     )
 
 

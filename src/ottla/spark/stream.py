@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _log = logging.getLogger("ottla.spark")
+_SHOWING_PROGRESS_S: Final = 10.0
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -72,6 +73,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         offsets, ids = from_spark(start)
         self._tell_group(offsets)
+        told = self._next_end(start, offsets, ids, limit)
+        if told == start:
+            self._wait_until_told()  # this may have been the last call: Spark ends the process without a word
+        return told
+
+    def _next_end(
+        self, start: dict[str, Any], offsets: Offsets, ids: dict[str, UUID | None], limit: ReadLimit
+    ) -> dict[str, Any]:
         topics, begins, ends = loop_thread.wait_for(self._ends(offsets, ids))
         self._latest = to_spark(ends, ids_of(topics))
         if self._target is not None:
@@ -167,12 +176,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._told = dict(offsets)
             self._telling = loop_thread.start(cluster_of(self.options.client).commit_offsets(group, news))
 
-    def stop(self) -> None:
+    def _wait_until_told(self) -> None:
         if self._telling is not None:
             try:
-                self._telling.result(5)
+                self._telling.result(_SHOWING_PROGRESS_S)
             except Exception as error:
                 _log.warning("the last offsets were not committed to the group: %s", error)
+
+    def stop(self) -> None:
+        self._wait_until_told()
 
 
 def _no_further(ends: Offsets, begins: Offsets, target: Offsets, start: Offsets) -> Offsets:

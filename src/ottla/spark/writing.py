@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.model.errors import OttlaError
 from ottla.model.names import TopicPartition
@@ -16,6 +16,7 @@ from ottla.model.near_miss import did_you_mean
 from ottla.spark import loop_thread
 from ottla.spark.cluster import Cluster
 from ottla.spark.encoder import Encoded, Encoder
+from ottla.spark.formats import columns
 from ottla.spark.producing import Marker, Producer
 from ottla.spark.reading import cluster_of
 from ottla.spark.sink_options import Delivery, SinkOptions
@@ -24,20 +25,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def encoded(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> Iterator[list[Encoded]]:
+class Always(NamedTuple):
+    """For tasks that make the same bytes of the same rows whenever they run."""
+
+    now_ms: int
+    anywhere: int
+
+
+def encoded(
+    options: SinkOptions, rows: Iterator[pa.RecordBatch], always: Always | None = None
+) -> Iterator[list[Encoded]]:
     """For each Arrow batch."""
     gc.freeze()
     cluster = cluster_of(options.client)
     transactional = options.delivery is Delivery.EXACTLY_ONCE
     encoder = Encoder(options.topic, codec=options.client.codec, transactional=transactional)
     partitions: dict[str, int] = {}
-    for batch in rows:
+    for number, batch in enumerate(rows):
         if not batch.num_rows:
             continue
         if new := [topic for topic in encoder.topics(batch) if topic not in partitions]:
             partitions |= loop_thread.wait_for(_partitions(cluster, new))
-        anywhere = random.randrange(1 << 30)  # rows without key: another partition for each Arrow batch
-        yield list(encoder.encode(batch, partitions, time.time_ns() // 1_000_000, anywhere))
+        # rows without key: another partition for each Arrow batch
+        anywhere = random.randrange(1 << 30) if always is None else always.anywhere + number
+        now_ms = time.time_ns() // 1_000_000 if always is None else always.now_ms
+        yield list(encoder.encode(columns.encoded(options.encoded, batch), partitions, now_ms, anywhere))
 
 
 async def _partitions(cluster: Cluster, names: list[str]) -> dict[str, int]:
