@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tier.s3 import s3_server
 
 from ottla.env.object_store import ObjectMissing, ObjectStore, StoredObject, StoreError
 from ottla.env.obstore_store import open_store
 from ottla.model.config_error import ConfigError
-from tests.tier.s3 import s3_server
 
 Scenario = Callable[[ObjectStore], Coroutine[Any, Any, None]]
 MIB = 1024 * 1024

@@ -3,10 +3,10 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from tests.tier.given import OF, segment, update
 
 from ottla.tier.metadata_records import Event, UnknownRecord, metadata_partition, read_event, write_event
 from ottla.tier.remote_segment import DeleteState, PartitionDelete, SegmentState
-from tests.tier.given import OF, segment, update
 
 EVENTS: list[Event] = [
     segment(7, 100, 199, (4, 100), (6, 150)),

@@ -3,11 +3,11 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from tests.tier.given import segment, update
 
 from ottla.log.epochs import EpochStart, LeaderEpochs
 from ottla.tier.remote_log import OutOfOrder, RemoteLog, belongs_to
 from ottla.tier.remote_segment import RemoteSegment, SegmentState
-from tests.tier.given import segment, update
 
 STARTED, FINISHED = SegmentState.COPY_STARTED, SegmentState.COPY_FINISHED
 DELETING, DELETED = SegmentState.DELETE_STARTED, SegmentState.DELETE_FINISHED

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.tier.given import OF, segment
 
 from ottla.env.disk import PosixDisk
 from ottla.env.object_store import StoredObject
@@ -15,7 +16,6 @@ from ottla.tier.layout import Kind, object_key, object_keys, parse_key
 from ottla.tier.manifest import CHUNK_BYTES, DamagedObject, read_manifest
 from ottla.tier.remote_segment import RemotePartition
 from ottla.tier.upload import FileCutShort, SegmentFiles, remove, upload
-from tests.tier.given import OF, segment
 
 SEGMENT = segment(7, 100, 199, (4, 100))
 FOLDER = "orders-bpsdOnsPTG6aUQ89LEtaaQ/3"
