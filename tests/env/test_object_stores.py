@@ -65,9 +65,9 @@ def test_putting_again_replaces(with_store: Callable[[Scenario], None]) -> None:
 
 def test_a_missing_object_is_named(with_store: Callable[[Scenario], None]) -> None:
     async def scenario(store: ObjectStore) -> None:
-        with pytest.raises(ObjectMissing, match="t/0/nothing.log"):
+        with pytest.raises(ObjectMissing, match=r"t/0/nothing\.log"):
             await store.get("t/0/nothing.log", 0, 10)
-        with pytest.raises(ObjectMissing, match="t/0/nothing.log"):
+        with pytest.raises(ObjectMissing, match=r"t/0/nothing\.log"):
             await store.read("t/0/nothing.log")
         await store.delete(["t/0/nothing.log"])
 
@@ -106,7 +106,7 @@ def test_a_store_that_is_not_there_is_an_error_that_names_the_object() -> None:
             "aws_secret_access_key": "s",
         }  # fmt: skip
         store = open_store("s3://bucket", options)
-        with pytest.raises(StoreError, match="t/0/a.log"):
+        with pytest.raises(StoreError, match=r"t/0/a\.log"):
             await store.get("t/0/a.log", 0, 1)
         await store.close()
 
