@@ -25,13 +25,13 @@ T = TypeVar("T")
 _THREADS: Final = 24
 _PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 2  # what an upload holds in memory, in parts
-_CLIENT: Final = "client."
+_CLIENT: Final = "client_"
 _DEFAULT_CLIENT_OPTIONS: Final = {"timeout": "30 seconds", "connect_timeout": "5 seconds"}
 _RETRIES: Final[Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=20)}
 
 
 def open_store(url: str, options: Mapping[str, str]) -> ObjectStore:
-    """Options are those that obstore has for the kind of store; those of its HTTP client begin with `client.`."""
+    """Options are those that obstore has for the kind of store; those of its HTTP client begin with `client_`."""
     import obstore.exceptions
     import obstore.store
 
@@ -105,7 +105,7 @@ class ObstoreStore:
         return await self._ask(prefix, lambda: sorted(found()))
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._threads.shutdown)
+        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
 
     async def _ask(self, key: str, call: Callable[[], T]) -> T:
         from obstore.exceptions import BaseError, NotFoundError

@@ -13,9 +13,10 @@ _ENABLE: Final = "remote.storage.enable"
 _DELETE: Final = "remote.log.delete.on.disable"
 _NOT_WITHOUT_DELETING: Final = ApiError(
     ErrorCode.invalid_config,
-    "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data and turn "
-    "to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want to disable remote "
-    "storage and delete all remote data, please set `remote.storage.enable=false,remote.log.delete.on.disable=true`.",
+    "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data and "
+    "turn to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want to disable "
+    "remote storage and delete all remote data, please set "
+    "`remote.storage.enable=false,remote.log.delete.on.disable=true`.",
 )
 
 
