@@ -112,7 +112,7 @@ def test_a_folder_that_kafka_formatted_for_a_quorum_of_its_own_is_taken_over(tmp
     """--standalone of kafka-storage.sh writes what ours reads: voters, kraft.version, features as they were."""
     with running_cluster(tmp_path, 1, initial_voters=(1,), start=False) as cluster:
         file = controller_properties(cluster, 1)
-        features = [f"--feature={name}=0" for name in ("transaction.version", "share.version", "streams.version")]
+        features = [f"--feature={name}=0" for name in ("share.version", "streams.version")]
         done = tool(
             "kafka.tools.StorageTool", "format", "-t", cluster.cluster_id, "-c", str(file), "--standalone", *features
         )

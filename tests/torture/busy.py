@@ -30,6 +30,7 @@ from ottla.record.reader import iterate_batches, read_records
 from ottla.testing.process_cluster import ProcessCluster, running_processes
 
 _FENCED: Final = 1
+_BURNERS: Final = 2 * (os.cpu_count() or 1)
 _SETTINGS: Final[dict[str, Any]] = {"min_insync_replicas": 2, "default_replication_factor": 3}
 
 
@@ -70,11 +71,11 @@ def burning(count: int) -> Iterator[None]:
             burner.wait()
 
 
-def stay_busy(folder: Path, seconds: float, rate: int) -> Told:
+def stay_busy(folder: Path, seconds: float, rate: int, burners: int = _BURNERS) -> Told:
     with running_processes(folder, **_SETTINGS) as cluster:
         load = Load(cluster, create_topic(cluster, PARTITIONS), rate, once=True)
         began = time.monotonic()
-        with burning(2 * (os.cpu_count() or 1)):
+        with burning(burners):
             while (passed := time.monotonic() - began) < seconds:
                 time.sleep(min(30.0, seconds - passed))
                 load.check()
@@ -87,9 +88,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--rate", type=int, default=200, help="records a second")
+    parser.add_argument(
+        "--burners", type=int, default=_BURNERS, help="fewer if the machine is busy with something else"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ottla-busy-") as folder:
-        print(stay_busy(Path(folder), given.minutes * 60, given.rate))
+        print(stay_busy(Path(folder), given.minutes * 60, given.rate, given.burners))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,6 @@ from ottla.broker.auto_create import AutoCreate
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.group_coordinator import GroupCoordinator, offsets_topic
-from ottla.broker.group_history import GroupHistory
-from ottla.broker.group_history_place import HistoryPlace, history_topic
 from ottla.broker.known_partitions import KnownPartitions
 from ottla.broker.lifecycle import Lifecycle, lifecycle_settings
 from ottla.broker.listening import Listening
@@ -37,8 +35,11 @@ from ottla.model.names import HISTORY_TOPIC, OFFSETS_TOPIC, REMOTE_METADATA_TOPI
 from ottla.wire.buffers import BufferPool
 
 if TYPE_CHECKING:
+    from ottla.broker.group_history import GroupHistory
     from ottla.broker.node import Node
     from ottla.broker.tier.manager import TierManager
+    from ottla.metadata.controller.requests import NewTopic
+    from ottla.wire.server import ServerConnection
 
 
 class BrokerPart:
@@ -51,7 +52,7 @@ class BrokerPart:
         internal = {
             OFFSETS_TOPIC: lambda: offsets_topic(node.config),
             TRANSACTION_TOPIC: lambda: transaction_topic(node.config),
-            HISTORY_TOPIC: lambda: history_topic(node.image, node.config),
+            HISTORY_TOPIC: self._history_topic,
         }
         if has_tier(node.config):
             internal[REMOTE_METADATA_TOPIC] = lambda: metadata_topic(node.config)
@@ -141,9 +142,30 @@ class BrokerPart:
         node = self._node
         connections = self.listening.connections
         connections.on_lost.append(node.telemetry.subscriptions.disconnected)
-        connections.on_lost.append(lambda connection: node.groups.history.lost(connection, connection.ended))
+        connections.on_lost.append(self._lost)
         await self.listening.open(node.config.listeners.broker)
         node.dynamic_config.on_change(self._change_listeners)
+
+    def _lost(self, connection: ServerConnection) -> None:
+        if (history := self._node.groups.history_so_far) is not None:
+            history.lost(connection, connection.ended)
+
+    def _stood_still(self, seconds: float) -> None:
+        if (history := self._node.groups.history_so_far) is not None:
+            history.stood_still(seconds)
+
+    def _history_topic(self) -> NewTopic:
+        from ottla.broker.group_history_place import history_topic
+
+        return history_topic(self._node.image, self._node.config)
+
+    def _new_history(self) -> GroupHistory:
+        from ottla.broker.group_history import GroupHistory
+        from ottla.broker.group_history_place import HistoryPlace
+
+        node = self._node
+        place = HistoryPlace(node.controller, node.config.node_id, lambda: node.image, node.auto_create.start)
+        return GroupHistory(node.env, node.timers, lambda: node.image, place)
 
     async def _change_listeners(self, _: BrokerConfig, now: BrokerConfig) -> None:
         await self.listening.change_to(now.listeners.broker)
@@ -161,17 +183,15 @@ class BrokerPart:
         checkpointed = {key: offset for log_dir in opened.online for key, offset in log_dir.high_watermarks.items()}
         node.replicas = Replicas(env, config, node.logs, node.waiting, checkpointed, node.directories.assign)
         node.replicas.replicate(timers, node.controller, lambda: node.broker_epoch)
-        place = HistoryPlace(node.controller, node.config.node_id, lambda: node.image, node.auto_create.start)
-        history = GroupHistory(env, timers, lambda: node.image, place)
-        env.metrics.add(history.collect)
-        node.loop_lag.on_standstill.append(history.stood_still)
-        node.groups = GroupCoordinator(env, timers, config, lambda: node.image, history)
+        node.groups = GroupCoordinator(env, timers, config, lambda: node.image, self._new_history)
+        env.metrics.add(node.groups.collect)
+        node.loop_lag.on_standstill.append(self._stood_still)
         node.txns = TxnCoordinator(node)
         node.txn_partitions = TxnPartitions(node)
         node.logs.have_high_watermarks_moved = node.replicas.have_high_watermarks_moved
         node.replicas.watchers[OFFSETS_TOPIC] = node.groups.runtime.watch
         node.replicas.watchers[TRANSACTION_TOPIC] = node.txns.runtime.watch
-        node.replicas.watchers[HISTORY_TOPIC] = history.runtime.watch
+        node.replicas.watchers[HISTORY_TOPIC] = lambda partition: node.groups.history.runtime.watch(partition)
         node.stalled_commits = StalledCommits(env, timers, node.groups, node.replicas)
         config.on_change(node.replicas.reconfigure)
         config.on_change(lambda _, now: node.logs.expire_producers_after(now.producer_id_expiration_ms))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.broker.apis.offset_commit_again import CommitsBefore
 from ottla.broker.dynamic_config import DynamicConfig
-from ottla.broker.group_history import GroupHistory
 from ottla.coordinator.group.hashing import group_hash as group_hash
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime
@@ -24,13 +23,19 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
+    from ottla.broker.apis.offset_commit_again import CommitsBefore
+    from ottla.broker.group_history import GroupHistory
     from ottla.coordinator.group.machine import GroupMachine
+    from ottla.env.metrics import Gathered
 
 R = TypeVar("R")
 
 
 class GroupCoordinator:
-    """Asked with a group's id; KafkaError with what Kafka tells a client that came too early or to the wrong node."""
+    """Asked with a group's id; KafkaError with what Kafka tells a client that came too early or to the wrong node.
+
+    What groups need is imported with the first of them: a node starts without.
+    """
 
     def __init__(
         self,
@@ -38,21 +43,38 @@ class GroupCoordinator:
         timers: TimerWheel,
         config: DynamicConfig,
         image: Callable[[], MetadataImage],
-        history: GroupHistory,
+        new_history: Callable[[], GroupHistory],
     ) -> None:
         self._env = env
         self._image = image
         self._config = config
         self._partitions = 0  # of the topic, once that is known
-        self.history = history
-        self.commits_before = CommitsBefore()
+        self._new_history = new_history
         reply_within_ms = config.current.get_int("offsets.commit.timeout.ms")
         self.runtime: Runtime[GroupMachine] = Runtime(env, timers, self._make, reply_within_ms)
 
     def _make(self, shard: Shard[GroupMachine]) -> GroupMachine:
-        from ottla.coordinator.group.machine import GroupMachine  # with the first group: a node starts without
+        from ottla.coordinator.group.machine import GroupMachine
 
         return GroupMachine(shard, self._env, lambda: self._config.current, self._image, self.history.note)
+
+    @cached_property
+    def history(self) -> GroupHistory:
+        return self._new_history()
+
+    @property
+    def history_so_far(self) -> GroupHistory | None:
+        """None if there has been no group yet."""
+        return self.__dict__.get("history")
+
+    @cached_property
+    def commits_before(self) -> CommitsBefore:
+        from ottla.broker.apis.offset_commit_again import CommitsBefore
+
+        return CommitsBefore()
+
+    def collect(self) -> Iterator[Gathered]:
+        return iter(()) if self.history_so_far is None else self.history_so_far.collect()
 
     def start(self, image: MetadataImage) -> None:
         """As in Kafka, partitions that are added to the topic later count only after a restart."""
@@ -62,7 +84,8 @@ class GroupCoordinator:
 
     async def stop(self) -> None:
         await self.runtime.stop()
-        await self.history.stop()
+        if self.history_so_far is not None:
+            await self.history_so_far.stop()
         self._partitions = 0
 
     async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:

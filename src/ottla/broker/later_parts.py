@@ -10,7 +10,12 @@ from typing import Final
 
 from ottla.broker.context import Api
 
-_COORDINATORS: Final = ("ottla.coordinator.group.machine", "ottla.coordinator.txn.machine", "ottla.raft.rpc")
+_PARTS: Final = (
+    "ottla.broker.group_history",
+    "ottla.coordinator.group.machine",
+    "ottla.coordinator.txn.machine",
+    "ottla.raft.rpc",
+)
 
 
 def import_in_background(apis: Iterable[Api]) -> None:
@@ -21,6 +26,6 @@ def import_in_background(apis: Iterable[Api]) -> None:
 def import_all(apis: Iterable[Api]) -> None:
     for api in apis:
         api.load()
-    for module in _COORDINATORS:
+    for module in _PARTS:
         import_module(module)
     gc.freeze()  # it stays for good: full collections need not look at it again

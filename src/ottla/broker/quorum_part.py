@@ -122,7 +122,15 @@ class QuorumPart:
 
     def _log_failed(self, error: BaseException) -> None:
         """Without its metadata log a node must not serve: what it would acknowledge could not be kept."""
-        self._on_failed(f"{self.log.log.folder} cannot be written: {error}. Repair the disk, then restart.")
+        self._on_failed(_why(error, self.log.log.folder))
+
+
+def _why(error: BaseException, folder: str) -> str:
+    if isinstance(error, OSError):
+        return f"{folder} cannot be written: {error}. Repair the disk, then restart."
+    if isinstance(error, OttlaError):
+        return str(error)
+    return f"the metadata quorum failed in this node, which is a bug: {error!r}. The log has more; restart the node."
 
 
 def _snapshot_settings(config: BrokerConfig) -> SnapshotSettings:

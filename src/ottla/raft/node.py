@@ -531,7 +531,7 @@ class RaftNode:
             return
         self.failure = error
         self._quorum.fail()
-        _log.error("The metadata log cannot be written, this node no longer leads: %s", error, exc_info=error)
+        _log.error("The metadata log is given up, this node no longer leads: %s", error, exc_info=error)
         for listener in list(self.on_failed):
             listener(error)
 

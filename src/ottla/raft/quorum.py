@@ -173,6 +173,8 @@ class Quorum:
             replica.count_votes(now)
         is_fine = response is not None and self._take(now, source.id, response)
         replica.connections.answered(source.id, correlation_id, is_fine, now)
+        if isinstance(response, FetchResponse) and response.partition_error is ErrorCode.not_leader_or_follower:
+            self._leads_no_more(now, source.id)
         return self._settle(now)
 
     def _take(self, now: int, node_id: int, response: Response) -> bool:
@@ -253,13 +255,16 @@ class Quorum:
         return self._settle(now)
 
     def leader_died(self, now: int, leader_id: int) -> list[Effect]:
+        self._leads_no_more(now, leader_id)
+        return self._settle(now)
+
+    def _leads_no_more(self, now: int, leader_id: int) -> None:
         """No need to wait for the fetch timeout. All survivors may learn of it together, so each waits a little."""
         state = self.replica.state
         if isinstance(state, Follower) and self.replica.leader_id == leader_id:
             soon = now + self.replica.below(_MOST_DELAY_AFTER_DEATH_MS)
             state.fetch_timeout_at = min(state.fetch_timeout_at, soon)
             state.has_fetched = False
-        return self._settle(now)
 
     def upgrade_kraft_version(
         self, now: int, version: int, *, validate_only: bool = False
@@ -404,8 +409,7 @@ class Quorum:
         replica = self.replica
         if replica.installing is not None:
             return FAR
-        # A fetch says that everything below it is durable here. Whoever never votes need not sync first.
-        if replica.log.durable_offset < replica.log.end_offset and (replica.is_voter or replica.can_become_voter):
+        if not self._may_fetch:
             return FAR
         leader = replica.destination(replica.leader_id, replica.leader_endpoints)
         connections = replica.connections
@@ -457,9 +461,20 @@ class Quorum:
             # In the next epoch: in this one, others would go on naming this replica as the leader to follow.
             replica.become_unattached(now, replica.epoch + 1)
             return now
+        if not resigned.unacknowledged:  # there may be another leader by now, above all after a start
+            ready = min(ready, self._fetch_from_bootstrap(now))
         return min(ready, resigned.election_at)
 
+    @property
+    def _may_fetch(self) -> bool:
+        """A fetch says that everything below it is durable here. Whoever never votes need not sync first."""
+        replica = self.replica
+        is_durable = replica.log.durable_offset >= replica.log.end_offset
+        return is_durable or not (replica.is_voter or replica.can_become_voter)
+
     def _fetch_from_bootstrap(self, now: int) -> int:
+        if not self._may_fetch:
+            return FAR
         connections = self.replica.connections
         under_way_until = connections.any_under_way(now)
         if under_way_until is not None:

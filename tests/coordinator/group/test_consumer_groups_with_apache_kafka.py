@@ -87,7 +87,7 @@ def _row(line: str) -> tuple[Any, Any]:
 
 def give_up_features(address: str) -> None:
     """Those that a node of ours does not have yet: it would not join such a cluster."""
-    names = ("eligible.leader.replicas.version", "transaction.version", "share.version", "streams.version")
+    names = ("share.version", "streams.version")
     updates = [{"feature": name, "max_version_level": 0, "upgrade_type": 2} for name in names]
     answer = asking.ask(
         address, asking.UPDATE_FEATURES, 2, feature_updates=updates, timeout=timedelta(seconds=10), validate_only=False

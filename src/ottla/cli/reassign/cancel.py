@@ -12,9 +12,11 @@ from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.output import Column, count, note, output_option, print_rows
 from ottla.cli.reassign.options import keep_throttles_option
 from ottla.cli.scope import Scope, ScopeType, partitions_in
+from ottla.model.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.cli.admin.session import Session
+    from ottla.cli.admin.reassignments import Move
+    from ottla.cli.admin.session import Refusal, Session
     from ottla.model.names import TopicPartition
 
 COLUMNS: Final = (
@@ -50,11 +52,12 @@ def command(
         print_rows(output, COLUMNS, rows)
     cancelled = sum(row["cancelled"] for row in rows)
     note(f"Cancelled {count(cancelled, 'move')}." if rows else "None of them is being moved.")
-    if not keep_throttles and cancelled:
+    over = {row["topic"] for row in rows if not row["refused"]}
+    if not keep_throttles and over:
         from ottla.cli.reassign.watching import unthrottle
 
-        unthrottle(cluster, {row["topic"] for row in rows})
-    if cancelled < len(rows):
+        unthrottle(cluster, over)
+    if any(row["refused"] for row in rows):
         sys.exit(1)
 
 
@@ -65,16 +68,20 @@ async def _cancel(there: Session, scopes: Sequence[Scope], path: str | None) -> 
     if not under_way:
         return []
     outcome = await reassignments.move(there, dict.fromkeys(under_way))
-    return [
-        {
-            "topic": place.topic,
-            "partition": place.partition,
-            "replicas": [broker for broker in move.replicas if broker not in move.adding],
-            "cancelled": outcome.get(place) is None,
-            "outcome": "cancelled" if outcome.get(place) is None else str(outcome[place]),
-        }
-        for place, move in sorted(under_way.items())
-    ]
+    return [_row(place, move, outcome.get(place)) for place, move in sorted(under_way.items())]
+
+
+def _row(place: TopicPartition, move: Move, refusal: Refusal | None) -> dict[str, Any]:
+    has_ended = refusal is not None and refusal.code is ErrorCode.no_reassignment_in_progress
+    told = "it had ended before" if has_ended else "cancelled" if refusal is None else str(refusal)
+    return {
+        "topic": place.topic,
+        "partition": place.partition,
+        "replicas": list(move.target) if has_ended else [each for each in move.replicas if each not in move.adding],
+        "cancelled": refusal is None,
+        "refused": refusal is not None and not has_ended,
+        "outcome": told,
+    }
 
 
 async def _meant(there: Session, scopes: Sequence[Scope], path: str | None) -> Sequence[TopicPartition] | None:

@@ -260,8 +260,8 @@ class Member:
         if generation == self.quorum.log_generation:
             self.storage.sync(batches)
         end = batches[-1].next_offset if batches else start
-        if self.storage.synced.end_offset < self.storage.now.end_offset:
-            self._flush()
+        if self.storage.synced.end_offset < self.storage.now.end_offset or generation != self.quorum.log_generation:
+            self._flush()  # what was truncated meanwhile may be all that the core was waiting for
         self.do(self.quorum.flushed(self.world.now, end, generation))
 
     def _install(self, life: int, id: OffsetAndEpoch) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ottla.raft.messages import AddVoterRequest, RemoveVoterRequest
+from ottla.raft.replica import InconsistentQuorum
 from ottla.sim.raft.checks import Violation
 from ottla.sim.raft.member import Member
 from ottla.sim.raft.world import Weather, World
@@ -33,7 +34,7 @@ def run(seed: int, storm: Storm = _USUAL) -> Counter[str]:
     """What was seen on the way; Violation if a check failed, with the seed that repeats it."""
     try:
         return _Run(seed, storm).run()
-    except (Violation, AssertionError) as error:
+    except (Violation, AssertionError, InconsistentQuorum) as error:
         raise Violation(f"seed {seed}: {error}") from error
 
 
