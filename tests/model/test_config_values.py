@@ -168,6 +168,11 @@ def test_what_is_kept_on_local_disk(configs: dict[str, str], expected: tuple[int
     assert (config.kept_locally_ms, config.kept_locally_bytes) == expected
 
 
+def test_brokers_say_what_is_kept_locally_by_default() -> None:
+    config = log_config(broker_config(NODE | {"log.local.retention.ms": "7", "log.local.retention.bytes": "9"}))
+    assert (config.local_retention_ms, config.local_retention_bytes) == (7, 9)
+
+
 def test_a_definition_says_what_may_be_written() -> None:
     assert TOPIC_CONFIGS["min.cleanable.dirty.ratio"].allowed == "a number, between 0 and 1"
     assert TOPIC_CONFIGS["cleanup.policy"].allowed == "a list separated by commas, each one of compact, delete"

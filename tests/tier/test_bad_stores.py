@@ -83,6 +83,15 @@ def test_what_takes_too_long_is_there_for_who_asks_again(scene: tuple[RunningNod
     until(lambda: fetch(running, 0).records)
 
 
+def test_a_search_by_time_ends_in_time(tmp_path: Path) -> None:
+    with faulty_stores() as stores, tiered_node(tmp_path, remote_list_offsets_request_timeout_ms=100) as running:
+        create(running.address)
+        end = produce(running.address, 0, 8)
+        until_local_from(running, end)
+        stores[0].stand_still("get", "timeindex", done=False)
+        assert list_offset(running.address, TOPIC, 5, version=9).error_code is ErrorCode.request_timed_out
+
+
 def flipped(key: str, data: bytes) -> bytes:
     return data[:70] + bytes((data[70] ^ 1,)) + data[71:] if key.endswith(".log") else data
 
