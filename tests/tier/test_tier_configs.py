@@ -82,7 +82,7 @@ def test_reads_are_bounded() -> None:
 
 
 def test_rounds_and_rests_are_as_configured(tmp_path: Path) -> None:
-    settings = {
+    settings: dict[str, Any] = {
         "remote_log_manager_task_interval_ms": 20,
         "remote_log_manager_task_retry_backoff_ms": 30,
         "remote_log_manager_task_retry_backoff_max_ms": 70,
