@@ -86,6 +86,7 @@ GROUPS: Sequence[tuple[str, Sequence[ConfigDef]]] = (
     ("The remote tier: its work", remote.WORK),
     ("Only in Ottla: watching a node", ottla.WATCHING),
     ("Only in Ottla: where replicas go", ottla.PLACEMENT),
+    ("Only in Ottla: the remote tier", ottla.TIER),
 )
 
 HEAD = """\

@@ -20,6 +20,39 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # By the test, whose file is below tests/: what it shows.
 TESTED = {
+    "log/test_retention.py::test_only_what_is_there_goes": ("local.retention.ms",),
+    "log/test_retention.py::test_by_size_too": ("local.retention.bytes",),
+    "model/test_config_values.py::test_brokers_say_what_is_kept_locally_by_default": (
+        "log.local.retention.ms", "log.local.retention.bytes",
+    ),
+    "model/test_config_values.py::test_without_a_remote_tier_no_topic_can_use_it": (
+        "remote.log.storage.system.enable", "remote.storage.enable",
+    ),
+    "model/test_config_values.py::test_what_is_kept_on_local_disk": ("remote.log.copy.disable",),
+    "metadata/test_configs.py::test_the_remote_tier_of_a_topic_is_turned_off_only_with_what_is_there": (
+        "remote.log.delete.on.disable",
+    ),
+    "tier/test_tier_configs.py::test_where_the_store_is": ("remote.log.storage.manager.impl.prefix",),
+    "tier/test_tier_configs.py::test_how_the_metadata_topic_is_created": ("remote.log.metadata.manager.impl.prefix",),
+    "tier/test_tier_configs.py::test_so_many_are_worked_on_at_a_time": (
+        "remote.log.manager.copier.thread.pool.size", "remote.log.manager.expiration.thread.pool.size",
+    ),
+    "tier/test_tier_configs.py::test_reads_are_bounded": (
+        "ottla.remote.cache.bytes", "remote.log.reader.threads", "remote.log.reader.max.pending.tasks",
+    ),
+    "tier/test_tier_configs.py::test_rounds_and_rests_are_as_configured": (
+        "remote.log.manager.task.interval.ms", "remote.log.manager.task.retry.backoff.ms",
+        "remote.log.manager.task.retry.backoff.max.ms", "remote.log.manager.task.retry.jitter",
+    ),
+    "tier/test_bad_stores.py::test_what_takes_too_long_is_there_for_who_asks_again": ("remote.fetch.max.wait.ms",),
+    "tier/test_bad_stores.py::test_a_search_by_time_ends_in_time": ("remote.list.offsets.request.timeout.ms",),
+    "tier/test_quota.py::test_what_went_in_the_last_windows_counts": (
+        "remote.log.manager.copy.max.bytes.per.second", "remote.log.manager.fetch.max.bytes.per.second",
+    ),
+    "tier/test_quota.py::test_more_or_longer_windows_even_it_out": (
+        "remote.log.manager.copy.quota.window.num", "remote.log.manager.copy.quota.window.size.seconds",
+        "remote.log.manager.fetch.quota.window.num", "remote.log.manager.fetch.quota.window.size.seconds",
+    ),
     "log/cleaning/test_limits.py::test_memory_and_speed_are_shared_by_as_many_as_may_clean_at_once": (
         "log.cleaner.dedupe.buffer.size",
     ),

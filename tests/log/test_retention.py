@@ -8,8 +8,8 @@ from tests.log.given import FOLDER, NOW, PARTITION, TOPIC_ID, Machine, append, b
 
 from ottla.log.manager import LogManager
 from ottla.log.partition_log import PartitionLog
-from ottla.log.reading import OffsetOutOfRange
-from ottla.log.retention import deletable_segments
+from ottla.log.reading import BeforeLocalStart, OffsetOutOfRange
+from ottla.log.retention import deletable_segments, delete_oldest, give_up_old_segments
 from ottla.sim.world import START_MS
 
 SIZE = len(batch())
@@ -249,3 +249,65 @@ class TestManager:
             "partition.metadata",
         ]
         assert machine.disk.exists(f"{FOLDER}/../.kafka_cleanshutdown")
+
+
+class TestWithARemoteTier:
+    TIERED: ClassVar[dict[str, object]] = {"remote_storage_enable": True, "local_retention_ms": 1000}
+
+    @pytest.mark.parametrize(
+        ("tiered_to", "now", "goes"),
+        [(-1, 5000, 0), (0, 5000, 1), (1, 5000, 2), (1, 1001, 1), (1, 1000, 0), (2, 5000, 3)],
+    )
+    def test_only_what_is_there_goes(self, machine: Machine, tiered_to: int, now: int, goes: int) -> None:
+        log = log_of(machine, 3, **self.TIERED)
+        log.tiered_to = tiered_to
+        assert deletable_segments(log, 3, NOW + now) == goes
+
+    def test_by_size_too(self, machine: Machine) -> None:
+        log = log_of(machine, 5, remote_storage_enable=True, local_retention_bytes=2 * SIZE)
+        assert deletable_segments(log, 5, NOW) == 0
+        log.tiered_to = 3
+        assert deletable_segments(log, 5, NOW) == 3
+
+    def test_what_lies_before_the_start_goes_anyway(self, machine: Machine) -> None:
+        log = log_of(machine, 3, remote_storage_enable=True)
+        log.advance_start(2)
+        assert deletable_segments(log, 3, NOW) == 2
+
+    def test_when_nothing_is_copied_any_more_the_whole_retention_counts(self, machine: Machine) -> None:
+        log = log_of(machine, 3, **self.TIERED, remote_log_copy_disable=True, retention_ms=9000)
+        assert deletable_segments(log, 3, NOW + 5000) == 0
+        assert deletable_segments(log, 3, NOW + 9001) == 1
+
+    def test_the_active_segment_is_rolled_so_that_it_can_be_copied(self, machine: Machine) -> None:
+        log = log_of(machine, 1, **self.TIERED)
+        assert not give_up_old_segments(log, 1, NOW + 5000)
+        assert [segment.base_offset for segment in log.segments] == [0, 1]
+        assert not give_up_old_segments(log, 1, NOW + 5000)
+        log.tiered_to = 0
+        assert give_up_old_segments(log, 1, NOW + 5000)
+
+    def test_the_logs_start_stays_and_what_is_gone_here_is_told_apart(self, machine: Machine) -> None:
+        log = log_of(machine, 4, **self.TIERED)
+        log.tiered_to = 1
+        assert delete_oldest(log) and delete_oldest(log)
+        assert (log.start_offset, log.local_start_offset) == (0, 2)
+        with pytest.raises(BeforeLocalStart):
+            log.read(1, 100, 4, at_least_one=True)
+        log.advance_start(1)
+        with pytest.raises(OffsetOutOfRange):
+            log.read(0, 100, 4, at_least_one=True)
+        assert log.read(2, 1000, 4, at_least_one=True) is not None
+
+    def test_and_so_it_is_after_a_restart(self, machine: Machine) -> None:
+        log = log_of(machine, 4, **self.TIERED)
+        log.assign_epoch(3, 4)
+        append(log, batch(), epoch=3)
+        log.tiered_to = 1
+        delete_oldest(log)
+        delete_oldest(log)
+        log.advance_start(1)
+        log.stop()
+        log = machine.open(settings=log.config, start_offset=1)
+        assert (log.start_offset, log.local_start_offset, log.end_offset) == (1, 2, 5)
+        assert log.epochs.starts == [(0, 1), (3, 4)]

@@ -1,13 +1,17 @@
 """Changes of configs: answers and words were recorded from Apache Kafka 4.3.0."""
 
+import dataclasses
+
 import pytest
 from tests.metadata import given
 
+from ottla.metadata.controller.config_rules import config_rules
 from ottla.metadata.controller.requests import AlterConfigs, AlterOp, ConfigChange, IncrementalAlterConfigs, NewTopic
 from ottla.metadata.controller.result import NO_ERROR, ApiError, Refused
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.metadata.records.base import MetadataRecord
 from ottla.metadata.records.config_record import ConfigRecord
+from ottla.model.config.broker import broker_config, standalone
 from ottla.model.errors import ErrorCode
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")
@@ -125,3 +129,35 @@ def test_too_many_changes_at_once_are_refused_as_a_whole() -> None:
 
     message = "Unable to perform excessively large batch operation."
     assert outcome == Refused(ApiError(ErrorCode.policy_violation, message))
+
+
+@pytest.mark.parametrize(
+    ("changes", "allowed"),
+    [
+        ([ConfigChange("remote.storage.enable", AlterOp.SET, "false")], False),
+        ([ConfigChange("remote.storage.enable", AlterOp.DELETE)], False),
+        (
+            [
+                ConfigChange("remote.storage.enable", AlterOp.SET, "false"),
+                ConfigChange("remote.log.delete.on.disable", AlterOp.SET, "true"),
+            ],
+            True,
+        ),
+        ([ConfigChange("remote.log.delete.on.disable", AlterOp.SET, "true")], True),
+        ([ConfigChange("retention.ms", AlterOp.SET, "7")], True),
+    ],
+)
+def test_the_remote_tier_of_a_topic_is_turned_off_only_with_what_is_there(
+    changes: list[ConfigChange], allowed: bool
+) -> None:
+    broker = broker_config(standalone("/data", 9092) | {"remote.log.storage.system.enable": "true"})
+    settings = dataclasses.replace(given.settings(), configs=config_rules(lambda: broker))
+    tiered = given.after(IMAGE, change("remote.storage.enable", "true"))
+    request = IncrementalAlterConfigs(((TOPIC, tuple(changes)),))
+    ((_, error),) = given.accepted(given.handle(request, tiered, settings)).reply
+
+    assert (error.code is ErrorCode.none) is allowed
+    if not allowed:
+        assert error.code is ErrorCode.invalid_config
+        assert error.message is not None
+        assert error.message.startswith("It is invalid to disable remote storage without deleting remote data.")

@@ -111,13 +111,66 @@ def test_a_compacted_log_rolls_early_enough_for_its_compaction() -> None:
     assert log_config(None, {**lag, "cleanup.policy": "compact"}).max_segment_ms == 1000
 
 
-def test_the_remote_tier_is_refused_for_compacted_topics_and_too_long_local_retention() -> None:
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ({}, None),
+        ({"cleanup.policy": "compact"}, "Remote log storage is unsupported for the compacted topics"),
+        ({"cleanup.policy": "compact,delete"}, "Remote log storage is unsupported for the compacted topics"),
+        (
+            {"local.retention.ms": "-1"},
+            "Invalid value -1 for configuration local.retention.ms: Value must not be -1 as retention.ms value is set "
+            "as 604800000.",
+        ),
+        ({"local.retention.ms": "-1", "retention.ms": "-1"}, None),
+        ({"local.retention.bytes": "-1"}, None),
+        (
+            {"local.retention.bytes": "11", "retention.bytes": "10"},
+            "Invalid value 11 for configuration local.retention.bytes: Value must not be more than retention.bytes "
+            "property value: 10",
+        ),
+        ({"local.retention.bytes": "10", "retention.bytes": "10"}, None),
+        ({"remote.log.copy.disable": "true"}, None),
+        (
+            {"remote.log.copy.disable": "true", "local.retention.ms": "5"},
+            "When `remote.log.copy.disable` is set to true, the `local.retention.ms` and `retention.ms` must be set to "
+            "the identical value because there will be no more logs copied to the remote storage.",
+        ),
+        ({"remote.log.copy.disable": "true", "local.retention.ms": "5", "retention.ms": "5"}, None),
+    ],
+)
+def test_what_a_topic_in_the_remote_tier_may_have(configs: dict[str, str], message: str | None) -> None:
     broker = broker_config(NODE | {"remote.log.storage.system.enable": "true"})
-    validate_topic_configs({"remote.storage.enable": "true"}, broker)
-    with pytest.raises(ConfigError, match="compacted"):
-        validate_topic_configs({"remote.storage.enable": "true", "cleanup.policy": "compact"}, broker)
-    with pytest.raises(ConfigError, match=r"local\.retention\.ms"):
-        validate_topic_configs({"remote.storage.enable": "true", "local.retention.ms": "-1"}, broker)
+    if message is None:
+        validate_topic_configs({"remote.storage.enable": "true", **configs}, broker)
+    else:
+        with pytest.raises(ConfigError) as caught:
+            validate_topic_configs({"remote.storage.enable": "true", **configs}, broker)
+        assert str(caught.value) == message
+
+
+def test_without_a_remote_tier_no_topic_can_use_it() -> None:
+    with pytest.raises(ConfigError, match="Tiered Storage functionality is disabled in the broker"):
+        validate_topic_configs({"remote.storage.enable": "true"}, broker_config(NODE))
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ({"local.retention.ms": "5"}, (60, -1)),
+        ({"remote.storage.enable": "true"}, (60, -1)),
+        ({"remote.storage.enable": "true", "local.retention.ms": "5", "local.retention.bytes": "7"}, (5, 7)),
+        ({"remote.storage.enable": "true", "local.retention.ms": "5", "remote.log.copy.disable": "true"}, (60, -1)),
+    ],
+)
+def test_what_is_kept_on_local_disk(configs: dict[str, str], expected: tuple[int, int]) -> None:
+    config = log_config(None, {"retention.ms": "60", **configs})
+    assert (config.kept_locally_ms, config.kept_locally_bytes) == expected
+
+
+def test_brokers_say_what_is_kept_locally_by_default() -> None:
+    config = log_config(broker_config(NODE | {"log.local.retention.ms": "7", "log.local.retention.bytes": "9"}))
+    assert (config.local_retention_ms, config.local_retention_bytes) == (7, 9)
 
 
 def test_a_definition_says_what_may_be_written() -> None:

@@ -10,6 +10,7 @@ from tests.log.given import PARTITION, TOPIC_ID, Machine, batch
 from tests.replica.given import NODE, produce
 
 from ottla.log.partition_log import PartitionLog
+from ottla.log.truncation import Before
 from ottla.metadata.controller.requests import AlteredPartition, IsrMember
 from ottla.metadata.controller.result import ApiError
 from ottla.metadata.image import BrokerImage
@@ -38,7 +39,15 @@ class Around:
     def alter_isr(self, partition: Partition, change: IsrChange) -> None:
         self.asked.append(change)
 
-    async def cut(self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool], *, fully: bool = False) -> bool:
+    async def cut(
+        self,
+        log: PartitionLog,
+        offset: int,
+        is_wanted: Callable[[], bool],
+        *,
+        fully: bool = False,
+        before: Before | None = None,
+    ) -> bool:
         raise AssertionError
 
     def make_cut_durable_now(self, log: PartitionLog) -> None:

@@ -23,6 +23,7 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.registration import OwnRegistration, registration_of
 from ottla.broker.replicas import Replicas
 from ottla.broker.stalled_commits import StalledCommits
+from ottla.broker.tier.settings import has_tier, metadata_topic
 from ottla.broker.txn_coordinator import TxnCoordinator, transaction_topic
 from ottla.broker.txn_partitions import TxnPartitions
 from ottla.log.cleaning.cleaner import CleanerSettings, LogCleaner
@@ -30,12 +31,13 @@ from ottla.log.log_dir import LogDir
 from ottla.log.manager import LogManager, TendingIntervals
 from ottla.metadata.image import Endpoint
 from ottla.model.config import BrokerConfig
-from ottla.model.names import HISTORY_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC, TopicPartition
+from ottla.model.names import HISTORY_TOPIC, OFFSETS_TOPIC, REMOTE_METADATA_TOPIC, TRANSACTION_TOPIC, TopicPartition
 from ottla.wire.buffers import BufferPool
 
 if TYPE_CHECKING:
     from ottla.broker.group_history import GroupHistory
     from ottla.broker.node import Node
+    from ottla.broker.tier.manager import TierManager
     from ottla.metadata.controller.requests import NewTopic
     from ottla.wire.server import ServerConnection
 
@@ -52,6 +54,8 @@ class BrokerPart:
             TRANSACTION_TOPIC: lambda: transaction_topic(node.config),
             HISTORY_TOPIC: self._history_topic,
         }
+        if has_tier(node.config):
+            internal[REMOTE_METADATA_TOPIC] = lambda: metadata_topic(node.config)
         node.auto_create = AutoCreate(controller, internal)
 
     lifecycle: Lifecycle
@@ -81,6 +85,8 @@ class BrokerPart:
         await registration.unfenced()
         await self.listening.serve()
         node.logs.start()
+        if node.tier is not None:
+            await node.tier.start()
         node.stalled_commits.start()
         node.telemetry.start()
         node.moves.resume()
@@ -116,6 +122,8 @@ class BrokerPart:
         await self.lifecycle.stop()
         await self.listening.stop()
         await node.dispatcher.stop()
+        if node.tier is not None:
+            await node.tier.stop()
         await node.stalled_commits.stop()
         await node.txn_partitions.stop()
         await node.txns.stop()
@@ -189,6 +197,7 @@ class BrokerPart:
         config.on_change(lambda _, now: node.logs.expire_producers_after(now.producer_id_expiration_ms))
         config.on_change(lambda _, now: self._cordon(now))
         node.moves = Moves(env, config, node.logs, node.replicas, node.directories)
+        node.tier = open_tier(node)
         node.logs.load(KnownPartitions(node.config, node.image, node.logs.folders()))
         self._cordon(node.config)
 
@@ -217,6 +226,15 @@ class BrokerPart:
         self._node.moves.cancel_those_of(log_dir)
         self._node.replicas.give_up(log_dir)
         self._node.directories.fail(log_dir.id)
+
+
+def open_tier(node: Node) -> TierManager | None:
+    """Its code is loaded by nodes that have one."""
+    if not has_tier(node.config):
+        return None
+    from ottla.broker.tier.manager import TierManager
+
+    return TierManager(node)
 
 
 def new_dispatcher(node: Node) -> Dispatcher:

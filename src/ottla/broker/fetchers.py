@@ -14,7 +14,7 @@ from ottla.env.tasks import Tasks
 from ottla.metadata.image import MetadataImage
 from ottla.model.config import BrokerConfig
 from ottla.replica.fetch_wire import Key, Limits
-from ottla.replica.fetcher import Condition, Fetcher, Fetching, FetchSettings, Quota
+from ottla.replica.fetcher import Condition, Fetcher, Fetching, FetchSettings, Quota, Tier
 from ottla.replica.partition import Partition
 
 _log = logging.getLogger("ottla.broker")
@@ -35,6 +35,7 @@ class Fetchers:
         self._image = image
         self._broker_epoch = broker_epoch
         self._quota = quota
+        self.tier: Tier | None = None
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._places: dict[Key, tuple[int, int]] = {}
         self._bytes_of_stopped = 0
@@ -87,7 +88,9 @@ class Fetchers:
             self._image,
             lambda: self._config.current,
         )
-        return Fetcher(self._env, node_id, link, self._settings, self._broker_epoch, self._quota)
+        fetcher = Fetcher(self._env, node_id, link, self._settings, self._broker_epoch, self._quota)
+        fetcher.tier = self.tier
+        return fetcher
 
     def _settings(self) -> FetchSettings:
         config, known = self._config.current, self._settings_of

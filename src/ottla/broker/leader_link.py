@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ottla.env.ports import Env
+from ottla.log.epochs import EpochEnd, EpochStart
 from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError
@@ -14,7 +16,8 @@ from ottla.wire.client import Connection, ConnectionFailed
 from ottla.wire.link import Link
 
 _LIST_OFFSETS, _VERSION = 2, 9
-_EARLIEST, _LATEST = -2, -1
+_EARLIEST, _LATEST, _EARLIEST_LOCAL = -2, -1, -4
+_EPOCH_ENDS, _EPOCH_ENDS_VERSION = 23, 4
 
 
 class LeaderLink:
@@ -60,10 +63,29 @@ class LeaderLink:
         return endpoint
 
     async def list_offset(self, partition: Partition, leader_epoch: int, *, earliest: bool) -> int:
+        return int((await self._ask(partition, leader_epoch, _EARLIEST if earliest else _LATEST)).offset)
+
+    async def earliest_local(self, partition: Partition, leader_epoch: int) -> EpochStart:
+        found = await self._ask(partition, leader_epoch, _EARLIEST_LOCAL)
+        return EpochStart(found.leader_epoch, found.offset)
+
+    async def end_of_epoch(self, partition: Partition, leader_epoch: int, epoch: int) -> EpochEnd:
+        row = {"partition": partition.key.partition, "current_leader_epoch": leader_epoch, "leader_epoch": epoch}
+        ask = build(
+            request_type(_EPOCH_ENDS, _EPOCH_ENDS_VERSION),
+            {"replica_id": self._config().node_id, "topics": [{"topic": partition.key.topic, "partitions": [row]}]},
+        )
+        answer = await (await self._current()).call(ask, within=self._patience)
+        found = answer.topics[0].partitions[0]
+        if found.error_code != ErrorCode.none:
+            raise KafkaError(found.error_code)
+        return EpochEnd(found.leader_epoch, found.end_offset)
+
+    async def _ask(self, partition: Partition, leader_epoch: int, timestamp: int) -> Any:
         row = {
             "partition_index": partition.key.partition,
             "current_leader_epoch": leader_epoch,
-            "timestamp": _EARLIEST if earliest else _LATEST,
+            "timestamp": timestamp,
         }
         ask = build(
             request_type(_LIST_OFFSETS, _VERSION),
@@ -73,13 +95,15 @@ class LeaderLink:
                 "topics": [{"name": partition.key.topic, "partitions": [row]}],
             },
         )
-        answer = await (await self._current()).call(
-            ask, within=self._config().get_int("replica.socket.timeout.ms") / 1000
-        )
+        answer = await (await self._current()).call(ask, within=self._patience)
         found = answer.topics[0].partitions[0]
         if found.error_code != ErrorCode.none:
             raise KafkaError(found.error_code)
-        return int(found.offset)
+        return found
+
+    @property
+    def _patience(self) -> float:
+        return self._config().get_int("replica.socket.timeout.ms") / 1000
 
     async def close(self) -> None:
         if self._link is not None:

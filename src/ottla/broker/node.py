@@ -11,7 +11,7 @@ partitions that it names, then the clients. Stopping goes the other way and ends
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.answer_cache import AnswerCache
 from ottla.broker.auto_create import AutoCreate
@@ -58,6 +58,9 @@ from ottla.replica.waiting import WaitingRoom
 from ottla.security.authorizer import AllowAll, Authorizer
 from ottla.wire.buffers import BufferPool
 from ottla.wire.connection_metrics import ConnectionMetrics
+
+if TYPE_CHECKING:
+    from ottla.broker.tier.manager import TierManager
 
 _DEFAULT_REQUEST_MEMORY: Final = 32 * 1024 * 1024
 _SESSION_EVICTION_MS: Final = 120_000
@@ -125,6 +128,7 @@ class Node:
     txns: TxnCoordinator
     txn_partitions: TxnPartitions
     stalled_commits: StalledCommits
+    tier: TierManager | None
 
     @property
     def config(self) -> BrokerConfig:

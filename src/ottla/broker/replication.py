@@ -16,6 +16,7 @@ from ottla.env.tasks import Tasks
 from ottla.env.timers import TimerWheel
 from ottla.log.manager import LogManager
 from ottla.log.partition_log import PartitionLog
+from ottla.log.truncation import Before
 from ottla.metadata.controller_port import ControllerPort
 from ottla.metadata.image import BrokerImage
 from ottla.replica.isr import IsrChange
@@ -70,8 +71,16 @@ class Replication:
     def alter_isr(self, partition: Partition, change: IsrChange) -> None:
         self.isr_changes.submit(partition, change)
 
-    async def cut(self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool], *, fully: bool = False) -> bool:
-        return await self._logs.cut(log, offset, is_wanted, fully=fully)
+    async def cut(
+        self,
+        log: PartitionLog,
+        offset: int,
+        is_wanted: Callable[[], bool],
+        *,
+        fully: bool = False,
+        before: Before | None = None,
+    ) -> bool:
+        return await self._logs.cut(log, offset, is_wanted, fully=fully, before=before)
 
     def make_cut_durable_now(self, log: PartitionLog) -> None:
         self._logs.make_cut_durable_now(log)

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "txn": ("ottla.cli.txn", "List, describe, explain and abort transactions."),
     "config": ("ottla.cli.config", "Show, change and explain configs."),
     "log": ("ottla.cli.log", "Look into the files of a log, and check them."),
+    "tier": ("ottla.cli.tier", "Look at the remote tier: what is in the object store, and whether it is whole."),
     "produce": ("ottla.cli.produce", "Write records to a topic, from arguments, lines or files."),
     "consume": ("ottla.cli.consume", "Read records of topics."),
     "perf": ("ottla.cli.perf", "Measure a cluster: writing, reading, and the way from one to the other."),

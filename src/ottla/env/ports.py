@@ -14,12 +14,13 @@ Rules of the disk port:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 from uuid import UUID
 
 from ottla.env.metrics import Metrics
+from ottla.env.object_store import ObjectStore, StoreOpener
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -187,6 +188,12 @@ class Randomness(Protocol):
     def below(self, n: int) -> int: ...
 
 
+def _open_store(url: str, options: Mapping[str, str]) -> ObjectStore:
+    from ottla.env.obstore_store import open_store
+
+    return open_store(url, options)
+
+
 @dataclass(frozen=True, slots=True)
 class Env:
     """The world of one node."""
@@ -197,6 +204,7 @@ class Env:
     executor: Executor
     random: Randomness
     metrics: Metrics = field(default_factory=Metrics)
+    open_store: StoreOpener = _open_store
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

@@ -60,6 +60,10 @@ def read_epochs(disk: Disk, path: str) -> list[EpochStart]:
         content = read_file(disk, path)
     except FileNotFoundError:
         return []
+    return epochs_in(content, path)
+
+
+def epochs_in(content: bytes, path: str) -> list[EpochStart]:
     starts = [EpochStart(int(epoch), int(offset)) for epoch, offset in _read_rows(content, path, 2)]
     if any(a.epoch >= b.epoch or a.start_offset >= b.start_offset for a, b in pairwise(starts)):
         raise CorruptCheckpoint(f"{path}: epochs and their start offsets do not rise from line to line")

@@ -17,8 +17,14 @@ from ottla.env.timers import TimerWheel
 from ottla.log.cleaning.cleaner import LogCleaner
 from ottla.log.log_dir import KnownTopic, LogDir
 from ottla.log.partition_log import PartitionLog
-from ottla.log.retention import delete_given_up, give_up_old_segments, is_at_rest
-from ottla.log.truncation import truncate_fully_and_start_at, truncate_to
+from ottla.log.retention import (
+    deletable_segments,
+    delete_given_up,
+    delete_oldest,
+    give_up_old_segments,
+    is_at_rest,
+)
+from ottla.log.truncation import Before, truncate_fully_and_start_at, truncate_to
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
 
@@ -168,17 +174,28 @@ class LogManager:
 
     # -- cutting, as followers must
 
-    async def cut(self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool], *, fully: bool = False) -> bool:
+    async def cut(
+        self,
+        log: PartitionLog,
+        offset: int,
+        is_wanted: Callable[[], bool],
+        *,
+        fully: bool = False,
+        before: Before | None = None,
+    ) -> bool:
         """Cuts a log, and is done when that is durable, so that it may be appended to; False if it cannot be.
 
         In three steps, so that a loss of power leaves no gap and mixes no histories: the checkpoints stop telling of
         what goes, it goes, and that becomes durable. Before it goes, `is_wanted` is asked whether it still shall.
-        `fully` drops everything, and the log goes on at the offset, wherever it was.
+        `fully` drops everything, and the log goes on at the offset, wherever it was; `before` is then what it knows of
+        a part that is in the remote tier.
         """
         async with self.uncleaned(log):
-            return await self._cut(log, offset, is_wanted, fully=fully)
+            return await self._cut(log, offset, is_wanted, fully, before)
 
-    async def _cut(self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool], *, fully: bool) -> bool:
+    async def _cut(
+        self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool], fully: bool, before: Before | None
+    ) -> bool:
         log_dir = self.dir_of(log.partition)
         if log_dir is None:
             return False
@@ -192,7 +209,10 @@ class LogManager:
         if not shall_be_cut:
             return False
         try:
-            paths = (truncate_fully_and_start_at if fully else truncate_to)(self._env, log, offset)
+            if fully:
+                paths = truncate_fully_and_start_at(self._env, log, offset, before)
+            else:
+                paths = truncate_to(self._env, log, offset)
         except OSError:
             return False
         if paths:
@@ -281,7 +301,9 @@ class LogManager:
                 await asyncio.sleep(0)
         if given_up and await log_dir.make_start_offsets_durable():
             for log in given_up:
-                if await log.until_durable(log.start_offset):
+                if log.config.copies_to_tier:
+                    await self._delete_tiered(log)
+                elif await log.until_durable(log.start_offset):
                     self._delete_given_up(log)
 
     def _give_up_old_segments(self, log: PartitionLog) -> bool:
@@ -311,6 +333,26 @@ class LogManager:
             return
         _log.info("%s now starts at offset %d (retention)", log.partition, log.start_offset)
         self._remove_later(paths, None, log.config.file_delete_delay_ms)
+
+    async def _delete_tiered(self, log: PartitionLog) -> None:
+        """Segments that are in the remote tier, from the oldest on."""
+        while self._has_old_segments(log) and await log.until_durable(log.segments[1].base_offset):
+            if not self._has_old_segments(log):
+                return
+            try:
+                paths = delete_oldest(log)
+            except OSError as error:
+                _log.error("old segments of %s could not be deleted: %s", log.folder, error)
+                log.fail(error)
+                return
+            _log.info("%s is on this disk from offset %d on (local retention)", log.partition, log.local_start_offset)
+            self._remove_later(paths, None, log.config.file_delete_delay_ms)
+
+    def _has_old_segments(self, log: PartitionLog) -> bool:
+        high_watermark = self._high_watermark(log.partition)
+        if high_watermark is None or log.closed or log.failed is not None or len(log.segments) < 2:
+            return False
+        return log.config.copies_to_tier and deletable_segments(log, high_watermark, self._env.clock.now_ms()) > 0
 
     def checkpoint(self) -> None:
         for log_dir in self.dirs:

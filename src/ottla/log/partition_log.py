@@ -36,7 +36,7 @@ from ottla.log.scan import ScannedBatch, end_marker
 from ottla.log.segment import Segment, new_segment
 from ottla.log.unsynced import Unsynced
 from ottla.model.config.topic import LogConfig
-from ottla.model.names import TopicPartition
+from ottla.model.names import NO_OFFSET, TopicPartition
 from ottla.record.batch import BatchHeader, new_head
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class PartitionLog(ReadableLog):
         self.cuts = 0  # how often its end was cut off
         self.on_flushed: Callable[[int], None] = _nobody_listens
         self.rest: Rest | None = None  # what retention has found
+        self.tiered_to = NO_OFFSET  # the last offset that is known to be in the remote tier
         self.on_failed: Callable[[], None] = _nobody_cares
         self.on_closed: Callable[[], None] = _nobody_cares  # for whoever works with its files elsewhere
         self.on_error: Callable[[OSError], None] = _nobody_listens  # for the log dir, which fails as a whole
@@ -318,6 +319,10 @@ class PartitionLog(ReadableLog):
             return False
         return True
 
+    def keep_producers(self) -> None:
+        """What is known of producers at the end of the log comes from elsewhere: no batch before it can tell."""
+        self._take_snapshot(self.end_offset)
+
     def _take_snapshot(self, offset: int) -> None:
         path = f"{self.folder}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
         self._check_open()
@@ -433,7 +438,8 @@ class PartitionLog(ReadableLog):
         del self.segments[:count]
         del self._bases[:count]
         self._unsynced.names_changed()
-        self.advance_start(self._bases[0])
+        if not self.config.copies_to_tier:
+            self.advance_start(self._bases[0])
         return taken
 
     def take_snapshots_before(self, offset: int) -> list[str]:

@@ -34,6 +34,10 @@ class OffsetOutOfRange(Exception):
     pass
 
 
+class BeforeLocalStart(Exception):
+    """The offset is part of the log, but its segment is in the remote tier only."""
+
+
 class ReadableLog:
     """The part of a log that readers use; `_bases` are the base offsets of `segments`."""
 
@@ -47,6 +51,11 @@ class ReadableLog:
         self._bases = [segment.base_offset for segment in segments]
         self._unsynced = unsynced
         self._hopeless: set[int] = set()  # segments whose indexes are no better for being rebuilt
+
+    @property
+    def local_start_offset(self) -> int:
+        """Where the log begins on this disk; what is before it, from the log's start on, is in the remote tier."""
+        return max(self.start_offset, self._bases[0])
 
     @property
     def active(self) -> Segment:
@@ -63,10 +72,13 @@ class ReadableLog:
     def read(self, offset: int, max_bytes: int, upper_offset: int, *, at_least_one: bool) -> LogRead | None:
         """Batches from `offset` up to, not including, `upper_offset`; None if there are none to give.
 
-        Raises OffsetOutOfRange, NotInMemory where a header must come from the disk first, and DamagedLog.
+        Raises OffsetOutOfRange, BeforeLocalStart, NotInMemory where a header must come from the disk first, and
+        DamagedLog.
         """
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRange
+        if offset < self._bases[0]:
+            raise BeforeLocalStart
         if offset >= upper_offset:
             return None
         for number in range(self.segment_for(offset), len(self.segments)):

@@ -125,7 +125,10 @@ class _Loader:
         request, now_ms = self._request, self._env.clock.now_ms()
         segments = self._open_segments(now_ms)
         self._epochs = self._load_epochs(segments)
-        start_offset = max(request.start_offset, segments[0].base_offset if segments else 0)
+        local_start = max(request.start_offset, segments[0].base_offset if segments else 0)
+        # With a remote tier what lies before the first segment is there, and only the checkpoint says from where on.
+        is_tiered = self._config.remote_storage_enable and bool(segments)
+        start_offset = request.start_offset if is_tiered else local_start
         doubtful, whole = self._first_doubtful(segments)
         if doubtful == len(segments):
             end_offset = self._check_tail(segments[-1]) if segments else start_offset
@@ -145,7 +148,7 @@ class _Loader:
             segments.append(new_segment(self._env, request.folder, end_offset, self._config, now_ms))
         self._producers.remove_strays(segments, end_offset)
         self._epochs.truncate_from_end(end_offset)
-        if end_offset > start_offset and not self._epochs.covers(start_offset):
+        if end_offset > local_start and not self._epochs.covers(local_start):
             # It told of a later start, or of records that were lost with the power.
             self._epochs = self._epochs_in(segments)
         self._epochs.truncate_from_start(start_offset)

@@ -25,9 +25,15 @@ class Rest(NamedTuple):
 
 def deletable_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> int:
     """How many segments from the oldest on; never beyond the high watermark, never an empty last one."""
+    return _look(log, high_watermark, now_ms)[0]
+
+
+def _look(log: PartitionLog, high_watermark: int, now_ms: int) -> tuple[int, bool]:
+    """Also, with a remote tier, whether the segment that is written to is due as well and waits to be copied."""
     config = log.config
     deletes = "delete" in config.cleanup_policy
-    excess = log.size - config.retention_bytes if deletes and config.retention_bytes >= 0 else -1
+    retention_ms, retention_bytes = config.kept_locally_ms, config.kept_locally_bytes
+    excess = log.size - retention_bytes if deletes and retention_bytes >= 0 else -1
     count = 0
     for number, segment in enumerate(log.segments):
         is_last = number + 1 == len(log.segments)
@@ -35,13 +41,15 @@ def deletable_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> i
         if following > high_watermark or (is_last and segment.size == 0):
             break
         too_large = excess >= segment.size
-        too_old = deletes and config.retention_ms >= 0 and _age(segment, now_ms) > config.retention_ms
+        too_old = deletes and retention_ms >= 0 and _age(segment, now_ms) > retention_ms
         before_start = not is_last and following <= log.start_offset
         if not (too_large or too_old or before_start):
             break
+        if config.copies_to_tier and not before_start and following - 1 > log.tiered_to:
+            return count, is_last
         excess -= segment.size
         count += 1
-    return count
+    return count, False
 
 
 def _age(segment: Segment, now_ms: int) -> int:
@@ -68,6 +76,7 @@ def is_at_rest(log: PartitionLog, now_ms: int) -> bool:
     rest = log.rest
     return (
         rest is not None
+        and not log.config.remote_storage_enable  # what is copied meanwhile may go
         and rest.end_offset == log.end_offset
         and rest.start_offset == log.start_offset
         and now_ms < rest.until_ms
@@ -77,15 +86,28 @@ def is_at_rest(log: PartitionLog, now_ms: int) -> bool:
 
 def give_up_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> bool:
     """Advances the log's start past all that may go; true if there is something to delete once that is durable."""
-    count = deletable_segments(log, high_watermark, now_ms)
+    count, is_active_due = _look(log, high_watermark, now_ms)
+    if is_active_due:
+        log.roll(now_ms)  # so that it can be copied
     if count == 0:
         if high_watermark >= log.end_offset:
             log.rest = Rest(log.end_offset, log.start_offset, log.config, _rests_until(log))
         return False
     if count == len(log.segments):
         log.roll(now_ms)  # a log always has a segment to write to
-    log.advance_start(log.segments[count].base_offset)
+    if not log.config.copies_to_tier:
+        log.advance_start(log.segments[count].base_offset)
     return True
+
+
+def delete_oldest(log: PartitionLog) -> list[str]:
+    """As below, but of a segment that is in the remote tier, where the log's start stays as it is.
+
+    Only one, which is to be durable before the next: a loss of power that undid some of several renames would leave a
+    log with a hole.
+    """
+    paths = [path for segment in log.take_first_segments(1) for path in segment.mark_deleted()]
+    return paths + log.take_snapshots_before(log.segments[0].base_offset)
 
 
 def delete_given_up(log: PartitionLog) -> list[str]:

@@ -9,11 +9,13 @@ was cut, and what is appended afterwards must wait until the cut itself is durab
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 from ottla.env.ports import Env
+from ottla.log.epochs import EpochStart
 from ottla.log.partition_log import PartitionLog
 from ottla.log.producer_loading import ProducerLoader
-from ottla.log.producers import Producers
+from ottla.log.producers import ProducerEntry, Producers
 from ottla.log.segment import new_segment
 
 _log = logging.getLogger("ottla.log")
@@ -42,9 +44,17 @@ def truncate_to(env: Env, log: PartitionLog, offset: int) -> list[str]:
     return paths
 
 
-def truncate_fully_and_start_at(env: Env, log: PartitionLog, offset: int) -> list[str]:
+class Before(NamedTuple):
+    """Of a log that goes on after a part which is in the remote tier only: what that part would have told it."""
+
+    start_offset: int
+    epochs: list[EpochStart]
+    producers: list[ProducerEntry]
+
+
+def truncate_fully_and_start_at(env: Env, log: PartitionLog, offset: int, before: Before | None = None) -> list[str]:
     """Drops all there is and goes on at an offset, higher or lower; gives the paths to remove later."""
-    before = log.end_offset
+    ended_at = log.end_offset
     try:
         paths = log.take_last_segments(0)
         log.start_anew(new_segment(env, log.folder, offset, log.config, env.clock.now_ms()))
@@ -52,12 +62,18 @@ def truncate_fully_and_start_at(env: Env, log: PartitionLog, offset: int) -> lis
         producers.clear(offset)
         ProducerLoader(env.disk, log.folder, str(log.partition)).remove_beyond(-1)
         log.epochs.starts.clear()
+        if before is not None:
+            log.start_offset = min(before.start_offset, offset)
+            log.epochs.starts += before.epochs
+            producers.load(before.producers, offset)
         log.cut_at(offset, producers)
+        if before is not None:
+            log.keep_producers()
         log.flushed_offset = offset
     except OSError as error:
         log.fail(error)
         raise
-    _log.info("%s starts anew at offset %d, it ended at %d", log.partition, offset, before)
+    _log.info("%s starts anew at offset %d, it ended at %d", log.partition, offset, ended_at)
     return paths
 
 

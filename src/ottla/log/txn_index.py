@@ -25,6 +25,11 @@ def packed(txn: AbortedTxn) -> bytes:
     return _ENTRY.pack(_VERSION, *txn)
 
 
+def unpacked(data: bytes) -> list[AbortedTxn]:
+    whole = len(data) - len(data) % _ENTRY.size
+    return [AbortedTxn(*fields) for _, *fields in _ENTRY.iter_unpack(data[:whole])]
+
+
 class TxnIndex:
     """Few and small, so they are kept in memory. The file exists only where there is something to say."""
 
@@ -42,9 +47,7 @@ class TxnIndex:
     def _read(self) -> list[AbortedTxn]:
         if not self._disk.exists(self.path):
             return []
-        data = read_file(self._disk, self.path)
-        whole = len(data) - len(data) % _ENTRY.size
-        return [AbortedTxn(*fields) for _, *fields in _ENTRY.iter_unpack(data[:whole])]
+        return unpacked(read_file(self._disk, self.path))
 
     def append(self, txn: AbortedTxn) -> None:
         aborted = self.aborted

@@ -23,6 +23,8 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 HISTORY_TOPIC: Final = "__ottla_group_history"
 """Our own: why groups rebalanced."""
 TRANSACTION_TOPIC: Final = "__transaction_state"
+REMOTE_METADATA_TOPIC: Final = "__remote_log_metadata"
+"""What is in the remote tier. Kafka does not count it among the internal ones."""
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_state", HISTORY_TOPIC})
 
 

@@ -20,7 +20,9 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla.env.ports import Env
 from ottla.env.tasks import Tasks
+from ottla.log.epochs import EpochEnd, EpochStart
 from ottla.log.fetched_batches import CorruptFetch, UnexpectedOffset
+from ottla.log.truncation import Before
 from ottla.model.errors import ErrorCode, KafkaError, OttlaError
 from ottla.replica.fetch_wire import (
     API_KEY,
@@ -76,7 +78,18 @@ class Leader(Protocol):
     async def list_offset(self, partition: Partition, leader_epoch: int, *, earliest: bool) -> int:
         """KafkaError with the leader's code; OttlaError if it cannot be asked."""
 
+    async def earliest_local(self, partition: Partition, leader_epoch: int) -> EpochStart:
+        """Where the leader's own disk begins, and in which epoch; the errors are the same."""
+
+    async def end_of_epoch(self, partition: Partition, leader_epoch: int, epoch: int) -> EpochEnd: ...
     async def close(self) -> None: ...
+
+
+class Tier(Protocol):
+    """What is known of the remote part of logs."""
+
+    async def before(self, partition: Partition, epoch: int, offset: int, start_offset: int) -> Before:
+        """What a log that begins after an offset of an epoch would know of all before. OttlaError if that cannot be."""
 
 
 class Condition(Enum):
@@ -125,6 +138,7 @@ class Fetcher:
         self.bytes_fetched = 0
         self.lost_at: float | None = None  # by the loop's clock: when the connection ended, until there is another
         self.requests = 0
+        self.tier: Tier | None = None
         self._env = env
         self._node_id = node_id
         self._settings = settings
@@ -363,6 +377,10 @@ class Fetcher:
             self._hold(row.key, following)
             following.condition = Condition.CUTTING
             self._tasks.start(self._find_place(row.key, following), f"find a place for {partition.key}")
+        elif code is ErrorCode.offset_moved_to_tiered_storage and self.tier is not None:
+            self._hold(row.key, following)
+            following.condition = Condition.CUTTING
+            self._tasks.start(self._begin_after_tier(row.key, following, self.tier), f"begin {partition.key}")
         elif code is ErrorCode.fenced_leader_epoch:
             _log.info("%s: the leader is ahead of epoch %d, waiting for the metadata", partition.key, following.epoch)
             self._give_up(row.key, following)
@@ -427,3 +445,27 @@ class Fetcher:
             await self._cut_and_go_on(key, following, first, fully=True)
         else:
             self._rested(key, following)
+
+    async def _begin_after_tier(self, key: Key, following: Fetching, tier: Tier) -> None:
+        """What we lack is no longer on the leader's disk: we begin where that does, and take from the remote tier only
+        what a log must know of its past (KIP-405)."""
+        partition, epoch = following.partition, following.epoch
+        try:
+            first = await self.leader.list_offset(partition, epoch, earliest=True)
+            local = await self.leader.earliest_local(partition, epoch)
+            before: Before | None = None
+            if local.start_offset > first:
+                wanted = local.epoch
+                if local.epoch > 0:
+                    end = await self.leader.end_of_epoch(partition, epoch, local.epoch - 1)
+                    wanted = end.epoch if end.end_offset >= local.start_offset else local.epoch
+                before = await tier.before(partition, wanted, local.start_offset - 1, first)
+        except (OttlaError, KafkaError) as error:
+            _log.info("%s cannot begin after what is in the remote tier yet: %s", partition.key, error)
+            self._rest(key, following)
+            return
+        _log.info("%s begins at %d; from %d on it is in the remote tier", partition.key, local.start_offset, first)
+        if await partition.cut(local.start_offset, epoch, fully=True, before=before):
+            self._rested(key, following)
+        else:
+            self._give_up(key, following)

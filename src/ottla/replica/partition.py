@@ -22,8 +22,9 @@ from ottla.env.ports import Buffer, Env
 from ottla.log.end_markers import note_end
 from ottla.log.partition_log import PartitionLog
 from ottla.log.producers import Origin, SeenBatch
-from ottla.log.reading import OffsetOutOfRange
+from ottla.log.reading import BeforeLocalStart, OffsetOutOfRange
 from ottla.log.segment import DamagedLog
+from ottla.log.truncation import Before
 from ottla.metadata.controller.requests import AlteredPartition
 from ottla.model.config.topic import LogConfig
 from ottla.model.errors import ErrorCode
@@ -37,6 +38,7 @@ from ottla.replica.progress import Progress, Waiter
 from ottla.replica.results import CONSUMER as CONSUMER
 from ottla.replica.results import Appended as Appended
 from ottla.replica.results import Fetched as Fetched
+from ottla.replica.results import InTier as InTier
 from ottla.replica.results import Isolation as Isolation
 from ottla.replica.results import Leadership as Leadership
 from ottla.replica.results import PartitionListener as PartitionListener
@@ -168,13 +170,17 @@ class Partition:
         wanted = self.committed.value if offset == NO_OFFSET else offset
         if not 0 <= wanted <= self.committed.value:
             return ErrorCode.offset_out_of_range
+        return self.advance_start(wanted) or wanted
+
+    def advance_start(self, offset: int) -> ErrorCode | None:
+        """Of a log that is led here; followers hear of it. An error if its disk has failed."""
         try:
-            log.advance_start(wanted)
+            self.log.advance_start(offset)
         except OSError as error:
-            log.fail(error)
+            self.log.fail(error)
             return ErrorCode.kafka_storage_error
         self._tell_watchers()
-        return wanted
+        return None
 
     @property
     def low_watermark(self) -> int:
@@ -377,7 +383,9 @@ class Partition:
         elif offset < self.committed.value:
             self.committed.value = offset
 
-    async def cut(self, offset: int, leader_epoch: int, *, fully: bool = False) -> bool:
+    async def cut(
+        self, offset: int, leader_epoch: int, *, fully: bool = False, before: Before | None = None
+    ) -> bool:  # fmt: skip
         """Drops what the leader does not have; False if that failed or another epoch has begun meanwhile."""
 
         def is_wanted() -> bool:
@@ -386,7 +394,7 @@ class Partition:
         log = self.log
         self.is_being_cut = True
         try:
-            done = await self._around.cut(log, offset, is_wanted, fully=fully)
+            done = await self._around.cut(log, offset, is_wanted, fully=fully, before=before)
         finally:
             self.is_being_cut = False
             if not self.is_leader:
@@ -442,7 +450,7 @@ class Partition:
         at_least_one: bool = False,
         leader_only: bool = True,
     ) -> Fetched:
-        """Raises NotInMemory where an index or a header has to come from the disk first.
+        """Raises NotInMemory where an index or a header has to come from the disk first, InTier for a consumer.
 
         A consumer reads up to the high watermark or the last stable offset, a follower up to the end of the log.
         """
@@ -468,6 +476,12 @@ class Partition:
             data = log.read(from_offset, max_bytes, upper, at_least_one=at_least_one)
         except OffsetOutOfRange:
             return Fetched(ErrorCode.offset_out_of_range)
+        except BeforeLocalStart:
+            if not log.config.remote_storage_enable:
+                return Fetched(ErrorCode.offset_out_of_range)  # it was, and what was there is being deleted
+            if replica >= 0:
+                return Fetched(ErrorCode.offset_moved_to_tiered_storage)
+            raise InTier(Fetched(_NONE, high_watermark, stable, log.start_offset)) from None
         except DamagedLog as error:
             _log.error("%s cannot be read from offset %d on: %s", self.key, from_offset, error)
             return Fetched(ErrorCode.corrupt_message)

@@ -45,6 +45,14 @@ class Fetched(NamedTuple):
     preferred_replica: int = -1  # who a consumer had better ask (KIP-392)
 
 
+class InTier(Exception):
+    """What a consumer wants is in the remote tier. All else that there is to say is known."""
+
+    def __init__(self, fetched: Fetched) -> None:
+        super().__init__()
+        self.fetched = fetched
+
+
 class Leadership(NamedTuple):
     """What the metadata says about a partition."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.log.partition_log import PartitionLog
+from ottla.log.truncation import Before
 from ottla.metadata.image import BrokerImage
 
 if TYPE_CHECKING:
@@ -26,7 +27,15 @@ class Surroundings(Protocol):
     def alter_isr(self, partition: Partition, change: IsrChange) -> None:
         """Asks the controller; the answer comes by `Partition.isr_changed` or `isr_refused`."""
 
-    async def cut(self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool], *, fully: bool = False) -> bool:
+    async def cut(
+        self,
+        log: PartitionLog,
+        offset: int,
+        is_wanted: Callable[[], bool],
+        *,
+        fully: bool = False,
+        before: Before | None = None,
+    ) -> bool:
         """As `LogManager.cut`."""
 
     def make_cut_durable_now(self, log: PartitionLog) -> None: ...
@@ -44,7 +53,15 @@ class NoSurroundings:
     def alter_isr(self, partition: Partition, change: IsrChange) -> None:
         raise AssertionError(f"nobody can be asked to change the in-sync replicas of {partition.key}")
 
-    async def cut(self, log: PartitionLog, offset: int, is_wanted: Callable[[], bool], *, fully: bool = False) -> bool:
+    async def cut(
+        self,
+        log: PartitionLog,
+        offset: int,
+        is_wanted: Callable[[], bool],
+        *,
+        fully: bool = False,
+        before: Before | None = None,
+    ) -> bool:
         raise AssertionError(f"nobody can cut {log.partition}")
 
     def make_cut_durable_now(self, log: PartitionLog) -> None:

@@ -108,7 +108,7 @@ INVALID_REQUEST, INVALID_CONFIG = ErrorCode.invalid_request, ErrorCode.invalid_c
         (TOPIC, "t", [("retention.ms", SET, None)], INVALID_REQUEST, "Null value not supported for : retention.ms"),
         (TOPIC, "t", [("flush.ms", SET, "1"), ("flush.ms", DELETE, None)], INVALID_REQUEST, "duplicate config keys"),
         (TOPIC, "t", [("retention.ms", 9, "1")], ErrorCode.unknown_server_error, None),
-        (TOPIC, "t", [("remote.storage.enable", SET, "true")], INVALID_CONFIG, "no remote tier"),
+        (TOPIC, "t", [("remote.storage.enable", SET, "true")], INVALID_CONFIG, "Tiered Storage functionality is"),
         (BROKER, "1", [("num.partitions", SET, "4")], INVALID_REQUEST,
          "Cannot update these configs dynamically: [num.partitions]"),
         (BROKER, "", [("node.id", SET, "4"), ("log.dirs", SET, "/x")], INVALID_REQUEST, "[log.dirs, node.id]"),

@@ -25,12 +25,13 @@ from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, Session, Ses
 from ottla.broker.follower_watch import FollowerWatch, Key
 from ottla.broker.read_replica import NOBODY, preferred_replica, selects_by_rack
 from ottla.broker.replication_quotas import LeaderQuota
+from ottla.broker.tier.fetching import TierFetch
 from ottla.broker.traffic import count_fetched
 from ottla.env.ports import Buffer
 from ottla.env.slices import Rows, is_sliced, whole
 from ottla.log.index import NotInMemory
 from ottla.model.errors import ErrorCode
-from ottla.replica.partition import Fetched, Isolation, Partition
+from ottla.replica.partition import Fetched, InTier, Isolation, Partition
 from ottla.security.authorizer import CLUSTER_NAME, Operation, Resource
 from ottla.wire.reply import Later, Message
 
@@ -134,6 +135,7 @@ class _Fetch:
         self._leader_only = self._replica_id >= 0 or context.header.version < RACKS
         self._rack: str = "" if self._leader_only or not selects_by_rack(context) else request.rack_id
         self._later: Later | None = None
+        self._tier: TierFetch | None = None
         self._is_warming = False
         self._warmings = 0
         self._check_is_due = False
@@ -204,6 +206,10 @@ class _Fetch:
                 if self._warm(missing):
                     return None
                 fetched = Fetched(ErrorCode.kafka_storage_error)
+            except InTier as elsewhere:
+                fetched = self._from_tier.fetched(
+                    key, partition, wanted.offset, elsewhere.fetched, limit, at_least_one=self._have == 0
+                )
             except OSError as error:
                 _log.error("%s could not be read: %s", partition.key, error)
                 partition.log.read_failed(error)
@@ -216,6 +222,9 @@ class _Fetch:
                 self._have += fetched.data.size
             left = max(self._max_bytes - self._have, 0)
             rows.append(Row(key, fetched))
+        if self._tier is not None and self._tier.is_waiting:
+            self._is_warming = True
+            return None
         self._is_noted = True
         return Rows(rows) if self._is_sliced else rows
 
@@ -283,6 +292,17 @@ class _Fetch:
             return self._follower_allowed
         return self._context.allowed(Operation.READ, Resource.TOPIC, topic)
 
+    @property
+    def _from_tier(self) -> TierFetch:
+        """What this request reads from the remote tier: looked at again when all of it has come, or time is over."""
+        if self._tier is None:
+            self._tier = TierFetch(self._node, self._isolation, self._have_from_tier)
+        return self._tier
+
+    def _have_from_tier(self) -> None:
+        self._is_warming = False
+        self._look_again()
+
     def _warm(self, missing: NotInMemory) -> bool:
         """Has the executor read what is missing; False if that does not seem to help."""
         self._warmings += 1
@@ -326,6 +346,7 @@ class _Fetch:
             or self._have >= self._min_bytes
             or any([_must_be_told(row.fetched) for row in rows])
             or self._is_behind()
+            or self._tier is not None
         )
 
     def _is_behind(self) -> bool:
@@ -383,6 +404,8 @@ class _Fetch:
 
     def _leave(self) -> None:
         self._node.waiting.leave(self)
+        if self._tier is not None:
+            self._tier.leave()
         follower = self._follower
         if follower is not None:
             if follower.waiting is self:

@@ -9,6 +9,7 @@ looked for here if the batch is small, and in another process if it is not.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from datetime import timedelta
@@ -49,6 +50,7 @@ class _Asker(NamedTuple):
     is_consumer: bool
     is_debugger: bool
     read_committed: bool
+    patience_s: float | None  # for what is in the remote tier
 
 
 async def handle(context: Context, request: Any) -> Any:
@@ -75,7 +77,12 @@ async def _answer(context: Context, request: Any, topic: str, row: Any, is_twice
     elif is_twice:
         code = ErrorCode.invalid_request
     else:
-        asker = _Asker(request.replica_id == _CONSUMER, request.replica_id == _DEBUGGER, isolation == _READ_COMMITTED)
+        asker = _Asker(
+            request.replica_id == _CONSUMER,
+            request.replica_id == _DEBUGGER,
+            isolation == _READ_COMMITTED,
+            request.timeout.total_seconds() if context.version >= 10 else None,
+        )
         try:
             found = await _find(context, asker, topic, row)
         except KafkaError as error:
@@ -95,12 +102,17 @@ async def _find(context: Context, asker: _Asker, topic: str, row: Any) -> FoundR
     if timestamp == LATEST:
         _demand_known_offsets(context, asker, partition)
         return FoundRecord(_last_fetchable(asker, partition), NO_TIMESTAMP, partition.leader_epoch)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+    is_tiered = log.config.remote_storage_enable
+    if timestamp == EARLIEST or (timestamp == EARLIEST_LOCAL and not is_tiered):
         return FoundRecord(log.start_offset, NO_TIMESTAMP, _first_epoch(log))
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return _UNKNOWN  # nothing is tiered
+    if timestamp in (EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _of_tier(log, timestamp) if is_tiered else _UNKNOWN
     try:
-        found = await _find_by_time(context, log, timestamp)
+        found = None
+        if is_tiered and timestamp != MAX_TIMESTAMP and log.start_offset < log.local_start_offset:
+            found = await _find_in_tier(context, asker, partition, timestamp)
+        if found is None:
+            found = await _find_by_time(context, log, timestamp)
     except OSError as error:
         log.read_failed(error)
         raise KafkaError(ErrorCode.kafka_storage_error) from None
@@ -135,12 +147,55 @@ def _demand_known_offsets(context: Context, asker: _Asker, partition: Partition)
         raise KafkaError(ErrorCode.offset_not_available if context.version >= 5 else ErrorCode.leader_not_available)
 
 
+def _of_tier(log: PartitionLog, timestamp: int) -> FoundRecord:
+    """Where what is on this disk begins, where what is in the remote tier ends, and what is to go there next."""
+    match timestamp:
+        case _ if timestamp == EARLIEST_LOCAL:
+            offset = log.local_start_offset
+        case _ if timestamp == LATEST_TIERED:
+            offset = log.tiered_to
+        case _ if log.tiered_to != NO_OFFSET:
+            offset = max(log.tiered_to + 1, log.start_offset)
+        case _ if log.local_start_offset == log.start_offset:
+            return FoundRecord(log.start_offset, NO_TIMESTAMP, _first_epoch(log))
+        case _:
+            return _UNKNOWN  # how far the leader of before has come is not known yet
+    return FoundRecord(offset, NO_TIMESTAMP, log.epochs.epoch_at(offset) if offset != NO_OFFSET else NO_EPOCH)
+
+
 def _first_epoch(log: PartitionLog) -> int:
     starts = log.epochs.starts
     return starts[0].epoch if starts and starts[0].start_offset <= log.start_offset else NO_EPOCH
 
 
 # -- by time
+
+
+async def _find_in_tier(
+    context: Context, asker: _Asker, partition: Partition, timestamp: int
+) -> FoundRecord | None:  # fmt: skip
+    """Among what is in the remote tier only; None if all of it is older."""
+    node = context.node
+    if node.tier is None:
+        raise KafkaError(ErrorCode.kafka_storage_error)
+    from_offset = partition.log.start_offset
+    try:
+        within = asker.patience_s
+        if within is None:
+            within = node.config.get_int("remote.list.offsets.request.timeout.ms") / 1000
+        async with asyncio.timeout(within):
+            while True:
+                code, batch, from_offset = await node.tier.reads.find_time(partition, timestamp, from_offset)
+                if code is not ErrorCode.none:
+                    raise KafkaError(code)
+                if not batch:
+                    return None
+                found = await _find_in(context, batch, timestamp, from_offset)
+                if found is not None:
+                    return found
+                from_offset = parse_header(batch).next_offset
+    except TimeoutError:
+        raise KafkaError(ErrorCode.request_timed_out) from None
 
 
 async def _find_by_time(context: Context, log: PartitionLog, timestamp: int) -> FoundRecord | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ottla.env.slices import breathe
-from ottla.metadata.controller import min_isr
+from ottla.metadata.controller import min_isr, tiering
 from ottla.metadata.controller.requests import AlterConfigs, AlterOp, ConfigChange, IncrementalAlterConfigs
 from ottla.metadata.controller.result import MAX_RECORDS, NO_ERROR, ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
@@ -102,7 +102,7 @@ def _alter(
         return
     now = image.config(resource)
     after = {name: value for name, value in {**now, **wanted}.items() if value is not None}
-    if (wrong := settings.configs.check(resource, after)) is not None:
+    if (wrong := settings.configs.check(resource, after) or tiering.what_is_wrong(resource, now, after)) is not None:
         outcomes.append((resource, wrong))
         return
     if resource.type == ResourceType.TOPIC and resource.name not in image.topic_ids:

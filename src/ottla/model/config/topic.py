@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ottla.model.config.broker import BrokerConfig
 from ottla.model.config.definition import ConfigDef, Value
 from ottla.model.config.tables.topic import TOPIC_CONFIGS
 from ottla.model.config_error import ConfigError
+
+AS_RETENTION: Final = -2  # of local.retention.*
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,21 @@ class LogConfig:
     @property
     def log_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def copies_to_tier(self) -> bool:
+        """Whether closed segments go to the remote tier, so that local retention is about copies only."""
+        return self.remote_storage_enable and not self.remote_log_copy_disable
+
+    @property
+    def kept_locally_ms(self) -> int:
+        local = self.local_retention_ms
+        return self.retention_ms if local == AS_RETENTION or not self.copies_to_tier else local
+
+    @property
+    def kept_locally_bytes(self) -> int:
+        local = self.local_retention_bytes
+        return self.retention_bytes if local == AS_RETENTION or not self.copies_to_tier else local
 
     @property
     def max_segment_ms(self) -> int:
@@ -121,13 +138,27 @@ def validate_topic_configs(overrides: Mapping[str, str | None], broker: BrokerCo
 def _check_remote(values: Mapping[str, Value], broker: BrokerConfig | None) -> None:
     if broker is None or not broker.get("remote.log.storage.system.enable"):
         raise ConfigError(
-            "remote.storage.enable", "true", "the brokers have no remote tier (remote.log.storage.system.enable)"
-        )
+            "", None,
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log "
+            "storage. Set remote.log.storage.system.enable on brokers and controllers.",
+        )  # fmt: skip
     if "compact" in cast("tuple[str, ...]", values["cleanup.policy"]):
-        raise ConfigError("remote.storage.enable", "true", "compacted topics cannot use the remote tier")
-    for unit in ("ms", "bytes"):
+        raise ConfigError("", None, "Remote log storage is unsupported for the compacted topics")
+    for unit in ("bytes", "ms"):
         local, total = cast(int, values[f"local.retention.{unit}"]), cast(int, values[f"retention.{unit}"])
-        if (local == -1 and total != -1) or local > total >= 0:
+        if total < 0 or local == AS_RETENTION:
+            continue
+        name = f"local.retention.{unit}"
+        if local == -1:
+            raise ConfigError(name, "-1", f"Value must not be -1 as retention.{unit} value is set as {total}.")
+        if local > total:
             raise ConfigError(
-                f"local.retention.{unit}", str(local), f"must not be above retention.{unit} ({total}); -2 follows it"
-            )
+                name, str(local), f"Value must not be more than retention.{unit} property value: {total}"
+            )  # fmt: skip
+    for unit in ("bytes", "ms") if values["remote.log.copy.disable"] else ():
+        if values[f"local.retention.{unit}"] not in (AS_RETENTION, values[f"retention.{unit}"]):
+            raise ConfigError(
+                "", None,
+                f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and `retention.{unit}` "
+                "must be set to the identical value because there will be no more logs copied to the remote storage.",
+            )  # fmt: skip

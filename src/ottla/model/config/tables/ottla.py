@@ -3,7 +3,7 @@
 from typing import Final
 
 from ottla.model.config.definition import ConfigDef, ConfigType, Importance
-from ottla.model.config.validators import HOST_PORT, one_of
+from ottla.model.config.validators import HOST_PORT, at_least, one_of
 
 STRING = ConfigType.STRING
 LOW = Importance.LOW
@@ -29,4 +29,12 @@ PLACEMENT: Final = (
     ),
 )  # fmt: skip
 
-ROWS: Final = WATCHING + PLACEMENT
+TIER: Final = (
+    ConfigDef(
+        "ottla.remote.cache.bytes", ConfigType.LONG, 64 * 1024 * 1024,
+        "How much of what was read from the remote tier, or read ahead, is kept in memory.",
+        at_least(1024 * 1024), importance=LOW, internal=True,
+    ),
+)  # fmt: skip
+
+ROWS: Final = WATCHING + PLACEMENT + TIER

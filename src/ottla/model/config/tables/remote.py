@@ -1,4 +1,4 @@
-"""Broker configs: the remote tier. It is still to come."""
+"""Broker configs: the remote tier. Where its store is stands in `rsm.config.url`."""
 
 from typing import Final
 
@@ -18,35 +18,37 @@ CLUSTER = Update.CLUSTER_WIDE
 
 PLUGINS: Final = (
     ConfigDef("remote.log.storage.system.enable", BOOLEAN, False, "Whether topics may use the remote tier."),
-    ConfigDef("remote.log.storage.manager.class.name", STRING, None, "The class that keeps segments remotely.",
-              NON_EMPTY),
-    ConfigDef("remote.log.storage.manager.class.path", STRING, None, "Where that class is found."),
+    ConfigDef("remote.log.storage.manager.class.name", STRING, None,
+              "A class of the JVM; here the store is named by rsm.config.url.", NON_EMPTY, no_effect=True),
+    ConfigDef("remote.log.storage.manager.class.path", STRING, None, "Where that class is found.", no_effect=True),
     ConfigDef("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", "Configs with this prefix are its own.",
               NON_EMPTY),
     ConfigDef("remote.log.metadata.manager.class.name", STRING,
               "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager",
-              "The class that keeps track of the segments that are there.", NON_EMPTY),
-    ConfigDef("remote.log.metadata.manager.class.path", STRING, None, "Where that class is found."),
+              "A class of the JVM; here it is always this one's topic and format.", NON_EMPTY, no_effect=True),
+    ConfigDef("remote.log.metadata.manager.class.path", STRING, None, "Where that class is found.", no_effect=True),
     ConfigDef("remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.",
               "Configs with this prefix are its own.", NON_EMPTY),
     ConfigDef("remote.log.metadata.manager.listener.name", STRING, None,
-              "The listener over which it reaches the brokers.", NON_EMPTY),
+              "A client of the JVM's; here it is the listener of brokers.", NON_EMPTY, no_effect=True),
     ConfigDef("remote.log.metadata.custom.metadata.max.bytes", INT, 128,
-              "The most that a storage class may note about a segment.", at_least(0), importance=LOW),
+              "What a class of the JVM may note about a segment; here four bytes.", at_least(0), importance=LOW,
+              no_effect=True),
 )  # fmt: skip
 
 WORK: Final = (
     ConfigDef("remote.log.index.file.cache.total.size.bytes", LONG, 1 << 30,
-              "How much of remote indexes is kept on local disk.", at_least(1), CLUSTER, LOW),
-    ConfigDef("remote.log.index.file.cache.ttl.ms", LONG, 15 * MINUTE, "How long an unused one is kept; -1 for ever.",
-              at_least(-1), importance=LOW, internal=True),
-    ConfigDef("remote.log.manager.thread.pool.size", INT, 2, "Segments in work at a time.", at_least(1)),
+              "A cache on disk; here indexes are in memory, see ottla.remote.cache.bytes.", at_least(1), CLUSTER, LOW,
+              no_effect=True),
+    ConfigDef("remote.log.index.file.cache.ttl.ms", LONG, 15 * MINUTE, "Of that cache.",
+              at_least(-1), importance=LOW, internal=True, no_effect=True),
+    ConfigDef("remote.log.manager.thread.pool.size", INT, 2, "Threads; deprecated.", at_least(1), no_effect=True),
     ConfigDef("remote.log.manager.copier.thread.pool.size", INT, 10, "Segments copied at a time.", at_least(1),
               CLUSTER),
     ConfigDef("remote.log.manager.expiration.thread.pool.size", INT, 10, "Segments deleted at a time.", at_least(1),
               CLUSTER),
-    ConfigDef("remote.log.manager.follower.thread.pool.size", INT, 2, "Followers' tasks at a time.", at_least(1),
-              CLUSTER),
+    ConfigDef("remote.log.manager.follower.thread.pool.size", INT, 2, "Threads; here it needs none.", at_least(1),
+              CLUSTER, no_effect=True),
     ConfigDef("remote.log.manager.task.interval.ms", LONG, 30_000, "How often it is looked for segments to copy.",
               at_least(1), importance=LOW),
     ConfigDef("remote.log.manager.task.retry.backoff.ms", LONG, 500, "The pause before another attempt.", at_least(1),

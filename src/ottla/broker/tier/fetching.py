@@ -1,0 +1,76 @@
+"""The part of one Fetch request that is read from the remote tier: all its partitions at once, for a limited time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
+
+from ottla.env.ports import File
+from ottla.log.reading import LogRead
+from ottla.model.errors import ErrorCode
+from ottla.replica.partition import Fetched, Isolation, Partition
+
+if TYPE_CHECKING:
+    from ottla.broker.follower_watch import Key
+    from ottla.broker.node import Node
+    from ottla.broker.tier.reads import TierRead
+
+
+_NO_FILE: Final = cast(File, None)  # nobody asks for it where the bytes are at hand
+
+
+class TierFetch:
+    def __init__(self, node: Node, isolation: Isolation, done: Callable[[], None]) -> None:
+        """`done` is called once, unless nothing had to be waited for: there is then something to say of all."""
+        self._node = node
+        self._isolation = isolation
+        self._done = done
+        self._reads: dict[Key, asyncio.Task[TierRead]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_over = False
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self._is_over and any(not task.done() for task in self._reads.values())
+
+    def fetched(
+        self, key: Key, partition: Partition, offset: int, known: Fetched, limit: int, *, at_least_one: bool
+    ) -> Fetched:
+        """What has come by now. Reading goes on when the time is over, so that who asks again finds it."""
+        tier = self._node.tier
+        if tier is None:
+            return Fetched(ErrorCode.kafka_storage_error)
+        task = self._reads.get(key)
+        if task is None:
+            work = tier.reads.read(partition, offset, max(limit, 0), self._isolation, at_least_one=at_least_one)
+            task = self._reads[key] = tier.start_read(work)
+            task.add_done_callback(self._came)
+            if self._timer is None:
+                wait_s = self._node.config.get_int("remote.fetch.max.wait.ms") / 1000
+                self._timer = self._node.env.loop.call_later(wait_s, self._finish)
+        if not task.done():
+            return known._replace(aborted=[] if self._isolation is Isolation.READ_COMMITTED else None)
+        if task.cancelled() or task.exception() is not None:
+            return Fetched(ErrorCode.kafka_storage_error)
+        read = task.result()
+        if read.code is not ErrorCode.none:
+            return Fetched(read.code)
+        data = LogRead(_NO_FILE, 0, len(read.data), read.data) if read.data else None
+        return known._replace(data=data, aborted=read.aborted)
+
+    def _came(self, _: asyncio.Task[TierRead]) -> None:
+        if not self.is_waiting:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._is_over:
+            return
+        self.leave()
+        self._done()
+
+    def leave(self) -> None:
+        """Nobody waits for it any more."""
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()

@@ -1,0 +1,226 @@
+"""What the leader of a partition does for its part in the remote tier: copies closed segments, deletes expired ones.
+
+A copy goes in three steps, and a crash between any two of them loses nothing: the metadata topic says that it begins,
+the objects are put, the topic says that they are there. Only then may local retention delete the segment. What a
+leader of before has begun and not finished is deleted and copied anew; a deletion that was begun is gone on with.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from ottla.broker.tier.metadata_topic import TierMetadata
+from ottla.broker.tier.quota import TierQuota
+from ottla.env.files import read_file
+from ottla.env.object_store import ObjectStore, StoreError
+from ottla.env.ports import Disk
+from ottla.log.checkpoints import write_epochs
+from ottla.log.epochs import EpochStart, LeaderEpochs
+from ottla.log.partition_log import PartitionLog
+from ottla.log.paths import SNAPSHOT_SUFFIX, offset_name
+from ottla.log.producers import write_snapshot
+from ottla.log.segment import Segment
+from ottla.replica.partition import Partition
+from ottla.tier.expiry import Keep, expired
+from ottla.tier.remote_log import RemoteLog
+from ottla.tier.remote_segment import RemotePartition, RemoteSegment, SegmentState, SegmentUpdate
+from ottla.tier.upload import SegmentFiles, remove, upload
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+_log = logging.getLogger("ottla.tier")
+
+
+class LeadershipOver(Exception):
+    """Somebody else leads now, or the log is gone: what was begun is for him to go on with."""
+
+
+class LeaderWork:
+    """Of one partition, in one leader epoch."""
+
+    def __init__(
+        self, node: Node, partition: Partition, metadata: TierMetadata, store: ObjectStore, quota: TierQuota
+    ) -> None:
+        self.of = RemotePartition(partition.key.topic, partition.topic_id, partition.key.partition)
+        self.epoch = partition.leader_epoch
+        self._node = node
+        self._partition = partition
+        self._metadata = metadata
+        self._store = store
+        self._quota = quota
+
+    @property
+    def key(self) -> tuple[UUID, int]:
+        return self.of.topic_id, self.of.partition
+
+    @property
+    def remote(self) -> RemoteLog:
+        return self._metadata.logs.get(self.key) or RemoteLog()
+
+    def _check(self) -> PartitionLog:
+        partition = self._partition
+        log = partition.log
+        if not partition.is_leader or partition.leader_epoch != self.epoch or log.closed or log.failed is not None:
+            raise LeadershipOver
+        return log
+
+    # -- copying
+
+    async def copy(self) -> None:
+        """All segments that are closed and below the last stable offset, from the first on that is not there yet."""
+        log = self._check()
+        await self._clear_away()
+        self.note_copied()
+        for segment, following in self._to_copy():
+            await self._quota.until_free()
+            log = self._check()
+            if segment not in log.segments:
+                return
+            self._quota.count(segment.size)
+            await self._copy(log, segment, following)
+            self.note_copied()
+
+    def note_copied(self) -> None:
+        log = self._partition.log
+        log.tiered_to = max(log.tiered_to, self.remote.copied_to(log.epochs, log.end_offset))
+
+    def _to_copy(self) -> list[tuple[Segment, int]]:
+        log = self._partition.log
+        first = max(log.tiered_to + 1, log.start_offset)
+        stable = self._partition.last_stable_offset
+        pairs = zip(log.segments, log.segments[1:], strict=False)
+        return [
+            (segment, following.base_offset)
+            for segment, following in pairs
+            if first < following.base_offset <= stable and segment.size > 0
+        ]
+
+    async def _copy(self, log: PartitionLog, segment: Segment, following: int) -> None:
+        now_ms = self._node.env.clock.now_ms()
+        new = RemoteSegment(
+            self.of,
+            self._node.env.random.uuid(),
+            segment.base_offset,
+            following - 1,
+            self._node.config.node_id,
+            segment.max_timestamp if segment.max_timestamp >= 0 else segment.last_modified_ms(),
+            now_ms,
+            epochs_within(log, segment.base_offset, following),
+            segment.size,
+            SegmentState.COPY_STARTED,
+        )
+        blocking = self._node.env.executor.blocking
+        files = await blocking(partial(read_files, self._node.env.disk, log, segment, following))
+        self._check()
+        await self._metadata.publish(new)
+        try:
+            self._check()
+            custom = await upload(self._store, new, files)
+            self._check()
+        except LeadershipOver:
+            await self._take_back(new)
+            raise
+        except (StoreError, OSError):
+            await self._abandon(new)
+            raise
+        await self._metadata.publish(self._update(new, SegmentState.COPY_FINISHED, custom))
+        _log.info("%s: offsets %d to %d are in the remote tier", self.of.key, new.start_offset, new.end_offset)
+
+    async def _take_back(self, segment: RemoteSegment) -> None:
+        """The new leader deletes it by what the topic says; what we put meanwhile is ours to take away."""
+        try:
+            await remove(self._store, segment)
+        except StoreError as error:
+            _log.info("%s: a copy that was given up is left for the new leader: %s", self.of.key, error)
+
+    async def _abandon(self, segment: RemoteSegment) -> None:
+        """A copy that has failed, as far as the store lets us; the next round goes on where this one fails."""
+        try:
+            await self.delete([segment])
+        except (StoreError, LeadershipOver) as error:
+            _log.info("%s: a copy that failed is taken away later: %s", self.of.key, error)
+
+    async def _clear_away(self) -> None:
+        """Copies that nobody finishes any more, and deletions that were not finished."""
+        await self.delete(self.remote.listed((SegmentState.COPY_STARTED, SegmentState.DELETE_STARTED)))
+
+    def _update(self, segment: RemoteSegment, state: SegmentState, custom: bytes | None = None) -> SegmentUpdate:
+        return SegmentUpdate(
+            self.of, segment.id, self._node.config.node_id, self._node.env.clock.now_ms(), state, custom
+        )
+
+    # -- deleting
+
+    async def delete(self, segments: list[RemoteSegment]) -> None:
+        for segment in segments:
+            self._check()
+            if segment.state is not SegmentState.DELETE_STARTED:
+                await self._metadata.publish(self._update(segment, SegmentState.DELETE_STARTED))
+            await remove(self._store, segment)
+            await self._metadata.publish(self._update(segment, SegmentState.DELETE_FINISHED))
+
+    async def expire(self) -> None:
+        """First the log's start moves, then what lies before it goes: no reader is led to what is not there."""
+        log = self._check()
+        config, remote = log.config, self.remote
+        self._begin_where_the_tier_does(log, remote)
+        only_local = sum(segment.size for segment in log.segments if segment.base_offset > log.tiered_to)
+        found = expired(
+            list(remote.readable()),
+            log.epochs,
+            log.start_offset,
+            log.end_offset,
+            only_local,
+            Keep(config.retention_ms, config.retention_bytes),
+            self._node.env.clock.now_ms(),
+        )
+        if found.start_offset > log.start_offset:
+            self._advance_start(log, found.start_offset)
+        await self.delete(found.segments)
+
+    def _begin_where_the_tier_does(self, log: PartitionLog, remote: RemoteLog) -> None:
+        """A new leader may not have heard how far the log's start has moved: what is gone there is gone."""
+        if log.start_offset < log.local_start_offset and log.tiered_to >= 0:
+            left = [each.start_offset for each in remote.readable() if each.end_offset >= log.start_offset]
+            first = min([log.local_start_offset, *left])
+            if first > log.start_offset and remote.find_in(log.epochs, log.start_offset) is None:
+                self._advance_start(log, first)
+
+    def _advance_start(self, log: PartitionLog, offset: int) -> None:
+        error = self._partition.advance_start(min(offset, self._partition.high_watermark))
+        if error is not None:
+            raise LeadershipOver
+
+    async def delete_all(self) -> None:
+        """Tiering was turned off (KIP-950): the log begins where it does on this disk, and nothing stays there."""
+        log = self._check()
+        if log.start_offset < log.local_start_offset:
+            self._advance_start(log, log.local_start_offset)
+        await self.delete(self.remote.listed())
+        log.tiered_to = -1
+
+
+def epochs_within(log: PartitionLog, start: int, end: int) -> tuple[EpochStart, ...]:
+    """The epochs of a range of offsets, the first from its first offset on."""
+    epochs = LeaderEpochs([each for each in log.epochs.starts if each.start_offset < end])
+    epochs.truncate_from_start(start)
+    return tuple(epochs.starts)
+
+
+def read_files(disk: Disk, log: PartitionLog, segment: Segment, following: int) -> SegmentFiles:
+    """Blocking. The log is open, so what is renamed or deleted meanwhile can be read to its end."""
+    snapshot = f"{log.folder}/{offset_name(following)}{SNAPSHOT_SUFFIX}"
+    txn_index = segment.txn_index.path
+    return SegmentFiles(
+        disk.open(segment.path),
+        segment.size,
+        read_file(disk, segment.offset_index.entries.path),
+        read_file(disk, segment.time_index.entries.path),
+        read_file(disk, txn_index) if disk.exists(txn_index) else b"",
+        write_epochs(each for each in log.epochs.starts if each.start_offset < following),
+        read_file(disk, snapshot) if disk.exists(snapshot) else write_snapshot(()),
+    )

@@ -1,0 +1,219 @@
+"""The remote tier of this broker: sees to it that every partition that uses it is tended, and knows how it stands."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.broker.tier.deleted_topics import DeletedTopics
+from ottla.broker.tier.leader_work import LeadershipOver, LeaderWork
+from ottla.broker.tier.metadata_topic import LogKey, TierMetadata
+from ottla.broker.tier.new_followers import NewFollowers
+from ottla.broker.tier.quota import COPY, TierQuota
+from ottla.broker.tier.reads import TierRead, TierReads
+from ottla.broker.tier.settings import store_place
+from ottla.env.backoff import Backoff
+from ottla.env.breath import Breath
+from ottla.env.object_store import ObjectStore
+from ottla.env.tasks import Tasks
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.model.errors import OttlaError
+from ottla.model.names import REMOTE_METADATA_TOPIC
+from ottla.replica.partition import Partition
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+_log = logging.getLogger("ottla.tier")
+_SOON_S: Final = 0.2
+
+
+class _Tended:
+    """A partition of this broker that uses the tier, or a deleted one that is cleared away."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.due = 0.0
+        self.failures = 0
+        self.epoch = -1
+
+    @property
+    def is_busy(self) -> bool:
+        return self.task is not None and not self.task.done()
+
+
+class TierManager:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        config = node.config
+        self.store: ObjectStore = node.env.open_store(*store_place(config))
+        self.metadata = TierMetadata(node)
+        self.reads = TierReads(node, self.metadata, self.store)
+        if node.replicas.replication is not None:
+            node.replicas.replication.fetchers.tier = NewFollowers(self.metadata, self.reads.chunks)
+        self._deleted = DeletedTopics(node, self.metadata, self.store)
+        self._copy_quota = TierQuota(node.env, lambda: node.config, COPY)
+        self.rounds = 0  # how often it was looked for what is due
+        self._tended: dict[LogKey, _Tended] = {}
+        self._cleared: dict[LogKey, _Tended] = {}
+        self._copying = _Places("remote.log.manager.copier.thread.pool.size", node)
+        self._expiring = _Places("remote.log.manager.expiration.thread.pool.size", node)
+        self._tasks = Tasks(lambda error: _log.error("the remote tier: %r", error, exc_info=error))
+        self._reading = Tasks(lambda error: _log.error("a read from the remote tier failed: %r", error, exc_info=error))
+        self._woken = asyncio.Event()
+        self._backoff = Backoff(
+            config.get_int("remote.log.manager.task.retry.backoff.ms"),
+            config.get_int("remote.log.manager.task.retry.backoff.max.ms"),
+            config.get_float("remote.log.manager.task.retry.jitter"),
+        )
+
+    async def start(self) -> None:
+        await self._node.feed.subscribe(self.publish)
+        self._tasks.start(self._run(), "the remote tier")
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+        await self._reading.stop()
+        await self.reads.close()
+        await self.metadata.stop()
+        await self.store.close()
+
+    async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        for topic in delta.deleted_topics.values():
+            self._deleted.deleted(topic.id)
+        if delta.deleted_topics or delta.changed_partitions or delta.changed_configs:
+            self._woken.set()
+
+    def start_read(self, work: Coroutine[Any, Any, TierRead]) -> asyncio.Task[TierRead]:
+        return self._reading.start(work, "read from the remote tier")
+
+    # -- tending
+
+    async def _run(self) -> None:
+        while True:
+            self._woken.clear()
+            wait = await self._look()
+            self.rounds += 1
+            try:
+                # not wait_for, which in Python 3.11 forgets that it was cancelled if both happen at once
+                async with asyncio.timeout(wait):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+            await asyncio.sleep(_SOON_S)  # changes come in numbers
+
+    async def _look(self) -> float:
+        """Starts what is due; gives the seconds until the next look."""
+        node, metadata = self._node, self.metadata
+        wait = node.config.get_int("remote.log.manager.task.interval.ms") / 1000
+        partitions = await self._partitions()
+        topic = node.image.topic(REMOTE_METADATA_TOPIC)
+        for number, image in topic.partitions.items() if topic is not None else ():
+            if image.leader == node.config.node_id:
+                metadata.follow_number(number)
+        if not metadata.follow(partitions):
+            return min(wait, _SOON_S)
+        for key in [key for key in self._tended if key not in partitions]:
+            del self._tended[key]
+        now = node.env.loop.time()
+        for key, partition in partitions.items():
+            if not metadata.knows(key):
+                wait = min(wait, _SOON_S)
+                continue
+            tended = self._tended.setdefault(key, _Tended())
+            if not partition.is_leader:
+                self._follow(key, partition)
+                continue
+            if tended.epoch != partition.leader_epoch:
+                tended.due, tended.failures = now, 0
+            if not tended.is_busy and tended.due <= now:
+                tended.epoch = partition.leader_epoch
+                tended.task = self._tasks.start(self._lead(tended, partition), f"tier of {partition.key}")
+            if not tended.is_busy:
+                wait = min(wait, max(tended.due - now, 0.01))
+        for key in self._deleted.due() if topic is not None else ():
+            cleared = self._cleared.setdefault(key, _Tended())
+            if not cleared.is_busy and cleared.due <= now:
+                cleared.task = self._tasks.start(self._clear(cleared, key), "tier of a deleted topic")
+        return wait
+
+    async def _partitions(self) -> dict[LogKey, Partition]:
+        found: dict[LogKey, Partition] = {}
+        breath = Breath(self._node.env.clock)
+        for partition in list(self._node.replicas.by_id.values()):
+            config = partition.log.config
+            if config.remote_storage_enable or config.remote_log_delete_on_disable:
+                found[partition.topic_id, partition.key.partition] = partition
+            await breath.take()
+        return found
+
+    def _follow(self, key: LogKey, partition: Partition) -> None:
+        """A follower deletes from its disk, too, only what is in the tier."""
+        remote, log = self.metadata.logs.get(key), partition.log
+        if remote is not None and log.config.remote_storage_enable:
+            log.tiered_to = max(log.tiered_to, remote.copied_to(log.epochs, log.end_offset))
+
+    async def _lead(self, tended: _Tended, partition: Partition) -> None:
+        work = LeaderWork(self._node, partition, self.metadata, self.store, self._copy_quota)
+        try:
+            config = partition.log.config
+            if config.copies_to_tier:
+                async with self._copying:
+                    await work.copy()
+            elif config.remote_storage_enable:
+                work.note_copied()
+            async with self._expiring:
+                if config.remote_storage_enable:
+                    await work.expire()
+                else:
+                    await work.delete_all()
+        except LeadershipOver:
+            _log.debug("%s is led elsewhere now", partition.key)
+        except (OttlaError, OSError) as error:
+            self._failed(tended, f"{partition.key}: what is to be in the remote tier waits", error)
+            return
+        self._succeeded(tended)
+
+    async def _clear(self, cleared: _Tended, key: LogKey) -> None:
+        try:
+            async with self._expiring:
+                await self._deleted.clear(key)
+        except (OttlaError, OSError) as error:
+            self._failed(cleared, f"partition {key[1]} of the deleted topic {key[0]} is still in the tier", error)
+            return
+        self._succeeded(cleared)
+
+    def _failed(self, tended: _Tended, what: str, error: Exception) -> None:
+        tended.failures += 1
+        rest = self._backoff.seconds(tended.failures, self._node.env.random)
+        tended.due = self._node.env.loop.time() + rest
+        _log.warning("%s, tried again in %.1f s: %s", what, rest, error)
+        self._woken.set()
+
+    def _succeeded(self, tended: _Tended) -> None:
+        tended.failures = 0
+        interval = self._node.config.get_int("remote.log.manager.task.interval.ms") / 1000
+        tended.due = self._node.env.loop.time() + interval
+
+
+class _Places:
+    """How many may be at it at a time; the number may change while some are."""
+
+    def __init__(self, name: str, node: Node) -> None:
+        self._name = name
+        self._node = node
+        self._taken = 0
+        self._free = asyncio.Condition()
+
+    async def __aenter__(self) -> None:
+        async with self._free:
+            await self._free.wait_for(lambda: self._taken < self._node.config.get_int(self._name))
+            self._taken += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        async with self._free:
+            self._taken -= 1
+            self._free.notify_all()

@@ -1,0 +1,312 @@
+"""`__remote_log_metadata` as this broker reads and writes it.
+
+It follows the partitions of the topic that tell of partitions which it has itself: in its own log where it has a
+replica, else by asking the leader. Whoever publishes an event goes on when that event has come back to him, so that
+what he knows is never behind what he did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from ottla.broker.peer_brokers import PeerBrokers
+from ottla.env.tasks import Tasks
+from ottla.log.index import NotInMemory
+from ottla.log.producers import Origin
+from ottla.model.errors import ErrorCode, KafkaError, OttlaError
+from ottla.model.names import REMOTE_METADATA_TOPIC
+from ottla.record.builder import build_batch
+from ottla.record.reader import iterate_batches, read_records
+from ottla.record.records import CorruptBatch, Record
+from ottla.replica.partition import Appended, Isolation, Partition
+from ottla.tier.metadata_records import Event, UnknownRecord, metadata_partition, read_event, write_event
+from ottla.tier.remote_log import OutOfOrder, RemoteLog
+from ottla.tier.remote_segment import DeleteState, PartitionDelete, RemotePartition, RemoteSegment, SegmentUpdate
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+_log = logging.getLogger("ottla.tier")
+_PRODUCE, _FETCH = 0, 1
+_READ_BYTES: Final = 1024 * 1024
+_LOOK_AGAIN_S: Final = 1.0
+_MAX_WAIT: Final = timedelta(milliseconds=500)
+_PUBLISH_WITHIN_S: Final = 30.0
+_BACKOFF_S: Final = 0.2
+
+LogKey = tuple[UUID, int]
+
+
+class _Followed:
+    """One partition of the topic."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.is_known = False  # whether all that there was at some moment since the start has been read
+        self.task: asyncio.Task[Any] | None = None
+        self.moved = asyncio.Event()
+
+    def advance(self, position: int, end: int) -> None:
+        self.position = position
+        self.is_known = self.is_known or position >= end
+        self.moved.set()
+        self.moved = asyncio.Event()
+
+
+class TierMetadata:
+    def __init__(self, node: Node) -> None:
+        self.logs: dict[LogKey, RemoteLog] = {}
+        self.names: dict[LogKey, RemotePartition] = {}
+        self.deleting: dict[LogKey, None] = {}
+        """Partitions that are to be deleted with all they have there."""
+        self._node = node
+        self._followed: dict[int, _Followed] = {}
+        self._leaders: dict[int, asyncio.Task[Any]] = {}
+        self._tasks = Tasks(lambda error: _log.error("the metadata of the remote tier: %r", error, exc_info=error))
+        self._readers = PeerBrokers(node.env, lambda: node.config, lambda: node.image, "tier-reader")
+        self._writers = PeerBrokers(node.env, lambda: node.config, lambda: node.image, "tier-writer")
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+        await self._readers.stop()
+        await self._writers.stop()
+
+    # -- where things are
+
+    @property
+    def partitions(self) -> int:
+        """Of the topic; 0 while there is none."""
+        topic = self._node.image.topic(REMOTE_METADATA_TOPIC)
+        return 0 if topic is None else len(topic.partitions)
+
+    def number_of(self, key: LogKey) -> int:
+        return metadata_partition(*key, self.partitions)
+
+    def leads(self, key: LogKey) -> bool:
+        """Whether this broker leads the partition of the topic that tells of another partition."""
+        partition = self._here(self.number_of(key))
+        return partition is not None and partition.is_leader
+
+    def _here(self, number: int) -> Partition | None:
+        return self._node.replicas.by_name.get((REMOTE_METADATA_TOPIC, number))
+
+    def _leader(self, number: int) -> int:
+        topic = self._node.image.topic(REMOTE_METADATA_TOPIC)
+        return -1 if topic is None or number not in topic.partitions else topic.partitions[number].leader
+
+    # -- following
+
+    def follow(self, keys: Iterable[LogKey]) -> bool:
+        """What is told of these is read from here on; False while there is no topic, which is then created."""
+        wanted = set(keys)
+        if not wanted:
+            return True
+        if not self.partitions:
+            self._node.auto_create.start([REMOTE_METADATA_TOPIC])
+            return False
+        for number in {self.number_of(key) for key in wanted}:
+            self.follow_number(number)
+        return True
+
+    def follow_number(self, number: int) -> None:
+        followed = self._followed.get(number)
+        if followed is None:
+            followed = self._followed[number] = _Followed()
+        if followed.task is None or followed.task.done():
+            if self._here(number) is not None:
+                followed.task = self._tasks.start(self._follow_here(number, followed), f"tier metadata {number}")
+                return
+            leader = self._leader(number)
+            if leader >= 0 and (leader not in self._leaders or self._leaders[leader].done()):
+                self._leaders[leader] = self._tasks.start(self._follow_leader(leader), f"tier metadata of {leader}")
+
+    def knows(self, key: LogKey) -> bool:
+        """Whether what was told of a partition before this node looked has all been read."""
+        followed = self._followed.get(self.number_of(key)) if self.partitions else None
+        return followed is not None and followed.is_known
+
+    async def _follow_here(self, number: int, followed: _Followed) -> None:
+        while (partition := self._here(number)) is not None:
+            try:
+                read = await self._read_here(partition, followed.position)
+            except (OSError, KafkaError) as error:
+                _log.warning("%s cannot be read now: %s", partition.key, error)
+                await asyncio.sleep(_LOOK_AGAIN_S)
+                continue
+            self._take(number, followed, read, partition.high_watermark, partition.log.end_offset)
+            if not read:
+                await self._until_moved(partition, followed.position)
+
+    async def _read_here(self, partition: Partition, position: int) -> bytes:
+        while True:
+            try:
+                fetched = partition.fetch(
+                    position, _READ_BYTES, Isolation.READ_UNCOMMITTED, at_least_one=True, leader_only=False
+                )
+            except NotInMemory as missing:
+                await self._node.env.executor.blocking(missing.file.pread, missing.size, missing.position)
+                continue
+            if fetched.code is ErrorCode.offset_out_of_range and position < partition.log.start_offset:
+                position = partition.log.start_offset
+                continue
+            if fetched.code is not ErrorCode.none:
+                raise KafkaError(fetched.code)
+            data = fetched.data
+            if data is None:
+                return b""
+            if data.data is not None:
+                return data.data
+            return await self._node.env.executor.blocking(data.file.pread, data.size, data.position)
+
+    async def _until_moved(self, partition: Partition, position: int) -> None:
+        moved: asyncio.Future[None] = self._node.env.loop.create_future()
+        waiter = partition.committed.when(position + 1, lambda: None if moved.done() else moved.set_result(None))
+        await asyncio.wait([moved], timeout=_LOOK_AGAIN_S)  # it may be gone from here by then
+        waiter.cancel()
+        moved.cancel()
+
+    async def _follow_leader(self, leader: int) -> None:
+        """All that this broker leads and that is not here, in one request."""
+        while numbers := [each for each in self._followed if self._here(each) is None and self._leader(each) == leader]:
+            try:
+                answer = await self._readers.call(leader, _FETCH, self._request(numbers))
+            except OttlaError as error:
+                _log.info("broker %d cannot be asked for the metadata of the remote tier: %s", leader, error)
+                await asyncio.sleep(_LOOK_AGAIN_S)
+                continue
+            failed = answer.error_code is not ErrorCode.none
+            for topic in answer.responses:
+                for row in topic.partitions:
+                    followed = self._followed[row.partition_index]
+                    if row.error_code is ErrorCode.none:
+                        high_watermark = row.high_watermark
+                        data = bytes(row.records or b"")
+                        self._take(row.partition_index, followed, data, high_watermark, high_watermark)
+                    else:
+                        failed = True
+            if failed:
+                await asyncio.sleep(_BACKOFF_S)
+
+    def _request(self, numbers: list[int]) -> dict[str, Any]:
+        topic = self._node.image.topic(REMOTE_METADATA_TOPIC)
+        rows = [
+            {
+                "partition": number, "current_leader_epoch": -1, "fetch_offset": self._followed[number].position,
+                "last_fetched_epoch": -1, "log_start_offset": -1, "partition_max_bytes": _READ_BYTES,
+            }
+            for number in numbers
+        ]  # fmt: skip
+        return {
+            "replica_id": -1, "max_wait": _MAX_WAIT, "min_bytes": 1, "max_bytes": 8 * _READ_BYTES,
+            "isolation_level": 0, "session_id": 0, "session_epoch": -1,
+            "topics": [
+                {"topic": REMOTE_METADATA_TOPIC, "topic_id": None if topic is None else topic.id, "partitions": rows}
+            ],
+            "forgotten_topics_data": [],
+        }  # fmt: skip
+
+    def _take(self, number: int, followed: _Followed, data: bytes, high_watermark: int, end: int) -> None:
+        """`end` is what must have been read before one can say that all is known: the high watermark may be late."""
+        position = followed.position
+        try:
+            for header, batch in iterate_batches(data):
+                if header.next_offset <= position or header.next_offset > high_watermark:
+                    continue
+                for record in () if header.is_control else read_records(batch):
+                    if record.offset >= position and record.value is not None:
+                        self._apply(record.value, f"{REMOTE_METADATA_TOPIC}-{number} at offset {record.offset}")
+                position = header.next_offset
+        except CorruptBatch as error:
+            _log.error("%s-%d cannot be read from offset %d on: %s", REMOTE_METADATA_TOPIC, number, position, error)
+        followed.advance(position, end)
+
+    def _apply(self, value: bytes, where: str) -> None:
+        try:
+            event = read_event(value)
+            key: LogKey = (event.of.topic_id, event.of.partition)
+            match event:
+                case RemoteSegment():
+                    self.names[key] = event.of
+                    self.logs.setdefault(key, RemoteLog()).begin(event)
+                case SegmentUpdate():
+                    self.logs.setdefault(key, RemoteLog()).update(event)
+                case PartitionDelete(state=DeleteState.FINISHED):
+                    self.deleting.pop(key, None)
+                    self.logs.pop(key, None)
+                    self.names.pop(key, None)
+                case PartitionDelete():
+                    self.names[key] = event.of
+                    self.deleting[key] = None
+        except UnknownRecord as error:
+            _log.warning("%s: %s; it is passed over", where, error)
+        except OutOfOrder as error:
+            _log.info("%s comes too late and does not count: %s", where, error)
+
+    # -- publishing
+
+    async def publish(self, event: Event) -> None:
+        """Done when it is committed and has been read again here. OttlaError if that cannot be now."""
+        if not self.partitions:
+            raise OttlaError(f"{REMOTE_METADATA_TOPIC} is not there yet")
+        number = self.number_of((event.of.topic_id, event.of.partition))
+        batch = build_batch([Record(None, write_event(event), self._node.env.clock.now_ms())])
+        self.follow_number(number)
+        followed = self._followed[number]
+        try:
+            async with asyncio.timeout(_PUBLISH_WITHIN_S):
+                offset = await self._append(number, batch)
+                while followed.position <= offset:
+                    moved = followed.moved
+                    self.follow_number(number)
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_LOOK_AGAIN_S):
+                            await moved.wait()
+        except TimeoutError:
+            raise OttlaError(
+                f"{REMOTE_METADATA_TOPIC}-{number} did not take an event within {_PUBLISH_WITHIN_S:g} s"
+            ) from None
+
+    async def _append(self, number: int, batch: bytes) -> int:
+        partition = self._here(number)
+        if partition is not None and partition.is_leader:
+            appended = partition.append(batch, -1, Origin.COORDINATOR)
+            assert isinstance(appended, Appended)  # nothing of ours is checked in another process
+            if appended.code is not ErrorCode.none:
+                raise OttlaError(
+                    f"{partition.key} refused an event: {appended.code.name.upper()} {appended.message or ''}"
+                )
+            await self._committed(partition, appended.next_offset)
+            return appended.base_offset
+        leader, topic = self._leader(number), self._node.image.topic(REMOTE_METADATA_TOPIC)
+        if leader < 0 or topic is None:
+            raise OttlaError(f"{REMOTE_METADATA_TOPIC}-{number} has no leader")
+        rows = [{"index": number, "records": batch}]
+        answer = await self._writers.call(
+            leader,
+            _PRODUCE,
+            {
+                "transactional_id": None, "acks": -1, "timeout": timedelta(seconds=_PUBLISH_WITHIN_S / 2),
+                "topic_data": [{"name": REMOTE_METADATA_TOPIC, "topic_id": topic.id, "partition_data": rows}],
+            },
+        )  # fmt: skip
+        row = answer.responses[0].partition_responses[0]
+        if row.error_code is not ErrorCode.none:
+            raise OttlaError(f"{REMOTE_METADATA_TOPIC}-{number} refused an event: {row.error_code.name.upper()}")
+        return int(row.base_offset)
+
+    async def _committed(self, partition: Partition, offset: int) -> None:
+        reached: asyncio.Future[None] = self._node.env.loop.create_future()
+        done: Callable[[], None] = lambda: None if reached.done() else reached.set_result(None)  # noqa: E731
+        waiter = partition.committed.when(offset, done)
+        try:
+            await reached
+        finally:
+            waiter.cancel()
+        if partition.committed.value < offset:
+            raise OttlaError(f"{partition.key} is led elsewhere now, or its disk has failed")

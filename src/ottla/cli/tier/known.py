@@ -1,0 +1,92 @@
+"""What the metadata topic tells, read from its beginning to its end."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ottla.cli.client import READING, check_reachable, make, partitions_of, settings, told_in_a_line
+from ottla.cli.cluster_options import Cluster
+from ottla.cli.scope import Scope
+from ottla.model.errors import OttlaError
+from ottla.model.names import REMOTE_METADATA_TOPIC
+from ottla.tier.metadata_records import UnknownRecord, read_event
+from ottla.tier.remote_log import OutOfOrder, RemoteLog
+from ottla.tier.remote_segment import DeleteState, PartitionDelete, RemotePartition, RemoteSegment
+
+
+class Known(NamedTuple):
+    logs: dict[tuple[UUID, int], RemoteLog]
+    names: dict[tuple[UUID, int], RemotePartition]
+
+    def chosen(self, scopes: tuple[Scope, ...]) -> list[tuple[RemotePartition, RemoteLog]]:
+        """Those of the topics and partitions that were asked for, all if none were; in order."""
+        found = [(self.names[key], log) for key, log in self.logs.items() if log.segments]
+        if scopes:
+            missing = [scope.topic for scope in scopes if scope.topic not in {of.topic for of, _ in found}]
+            if missing:
+                raise OttlaError(f"topic {missing[0]} has nothing in the remote tier")
+            found = [
+                (of, log)
+                for of, log in found
+                if any(of.topic == scope.topic and of.partition in (scope.only or (of.partition,)) for scope in scopes)
+            ]
+        return sorted(found, key=lambda each: (each[0].topic, each[0].partition))
+
+
+def read_known(cluster: Cluster) -> Known:
+    from confluent_kafka import Consumer
+
+    check_reachable(cluster)
+    with told_in_a_line():
+        consumer = make(Consumer, settings(cluster, (*READING, ("auto.offset.reset", "earliest"))))
+        try:
+            numbers = partitions_of(consumer, REMOTE_METADATA_TOPIC, cluster)
+            if not numbers:
+                raise OttlaError(f"{REMOTE_METADATA_TOPIC} is not there: no topic of this cluster uses the remote tier")
+            return _read(consumer, numbers, cluster)
+        finally:
+            consumer.close()
+
+
+def _read(consumer: Any, numbers: list[int], cluster: Cluster) -> Known:
+    from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
+
+    known = Known({}, {})
+    left = set(numbers)
+    consumer.assign([TopicPartition(REMOTE_METADATA_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
+    heard = time.monotonic()
+    while left:
+        messages = consumer.consume(1000, timeout=1.0)
+        if not messages and time.monotonic() - heard > cluster.timeout_s:
+            raise OttlaError(f"{REMOTE_METADATA_TOPIC} cannot be read to its end: no answer in {cluster.timeout_s:g} s")
+        for message in messages:
+            heard = time.monotonic()
+            if (error := message.error()) is None:
+                _apply(known, message.value())
+            elif error.code() == KafkaError._PARTITION_EOF:
+                left.discard(message.partition())
+            else:
+                raise OttlaError(f"{REMOTE_METADATA_TOPIC}-{message.partition()}: {error.str()}")
+    return known
+
+
+def _apply(known: Known, value: bytes | None) -> None:
+    if value is None:
+        return
+    try:
+        event = read_event(value)
+        key = (event.of.topic_id, event.of.partition)
+        known.names[key] = event.of
+        if isinstance(event, PartitionDelete):
+            if event.state is DeleteState.FINISHED:
+                known.logs.pop(key, None)
+            return
+        log = known.logs.setdefault(key, RemoteLog())
+        if isinstance(event, RemoteSegment):
+            log.begin(event)
+        else:
+            log.update(event)
+    except (UnknownRecord, OutOfOrder):
+        return  # brokers pass these over too, and say so in their logs

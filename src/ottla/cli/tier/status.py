@@ -1,0 +1,91 @@
+"""`ottla tier status`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ottla.cli.cluster_options import Cluster, cluster_options
+from ottla.cli.output import Column, count, note, output_option, print_rows
+from ottla.cli.scope import Scope, ScopeType
+
+if TYPE_CHECKING:
+    from ottla.cli.admin.session import Session
+    from ottla.tier.remote_log import RemoteLog
+    from ottla.tier.remote_segment import RemotePartition
+
+COLUMNS: Final = (
+    Column("TOPIC", "topic"),
+    Column("PARTITION", "partition"),
+    Column("SEGMENTS", "segments"),
+    Column("BYTES", "bytes"),
+    Column("LOG START", "start_offset"),
+    Column("TIERED TO", "tiered_to"),
+    Column("LOCAL FROM", "local_start_offset"),
+    Column("LOG END", "end_offset"),
+    Column("BEHIND", "behind"),
+    Column("UNFINISHED", "unfinished"),
+)
+_EARLIEST, _LATEST, _EARLIEST_LOCAL, _LATEST_TIERED = -2, -1, -4, -5
+_LIST_OFFSETS, _VERSION = 2, 9
+
+
+@click.command("status")
+@click.argument("scopes", nargs=-1, type=ScopeType(), metavar="[TOPIC[:N,...]]...")
+@output_option
+@cluster_options
+def command(scopes: tuple[Scope, ...], output: str | None, cluster: Cluster) -> None:
+    """What of which partition is in the remote tier, what is on the disk of its leader, and how far copying is behind.
+
+    BEHIND is in offsets: the segment that is written to is always among them. UNFINISHED are segments that are being
+    copied or deleted, or were when a broker died: the leader sees to them.
+    """
+    from ottla.cli.admin import session
+    from ottla.cli.tier.known import read_known
+
+    chosen = read_known(cluster).chosen(scopes)
+    rows = session.run(cluster, lambda there: _rows(there, chosen))
+    print_rows(output, COLUMNS, rows)
+    segments, size = sum(row["segments"] for row in rows), sum(row["bytes"] for row in rows)
+    note(f"{count(len(rows), 'partition')}, {count(segments, 'segment')}, {size} bytes in the remote tier.")
+
+
+async def _rows(there: Session, chosen: list[tuple[RemotePartition, RemoteLog]]) -> list[dict[str, Any]]:
+    from ottla.cli.admin import topics
+    from ottla.tier.remote_segment import SegmentState
+
+    names = sorted({of.topic for of, _ in chosen})
+    found = {topic.name: topic for topic in await topics.topics(there, names, leave_out_missing=True)} if names else {}
+    rows = []
+    for of, log in chosen:
+        readable = list(log.readable())
+        row: dict[str, Any] = {
+            "topic": of.topic,
+            "partition": of.partition,
+            "segments": len(readable),
+            "bytes": sum(segment.size for segment in readable),
+            "unfinished": sum(each.state is not SegmentState.COPY_FINISHED for each in log.segments.values()),
+        }
+        topic = found.get(of.topic)
+        leader = next((each.leader for each in topic.partitions if each.number == of.partition), -1) if topic else -1
+        for name, timestamp in (
+            ("start_offset", _EARLIEST), ("tiered_to", _LATEST_TIERED), ("local_start_offset", _EARLIEST_LOCAL),
+            ("end_offset", _LATEST),
+        ):  # fmt: skip
+            row[name] = None if leader < 0 else await _offset(there, of, leader, timestamp)
+        row["behind"] = None if leader < 0 else row["end_offset"] - max(row["tiered_to"] + 1, row["start_offset"])
+        rows.append(row)
+    return rows
+
+
+async def _offset(there: Session, of: RemotePartition, leader: int, timestamp: int) -> int:
+    from ottla.cli.admin.session import raise_for
+    from ottla.wire.build import build, request_type
+
+    row = {"partition_index": of.partition, "current_leader_epoch": -1, "timestamp": timestamp}
+    values = {"replica_id": -1, "isolation_level": 0, "topics": [{"name": of.topic, "partitions": [row]}]}
+    answer = await there.call(build(request_type(_LIST_OFFSETS, _VERSION), values), broker=leader)
+    part = answer.topics[0].partitions[0]
+    raise_for(part.error_code, None, f"offsets of {of.key}")
+    return int(part.offset)

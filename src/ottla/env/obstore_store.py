@@ -1,0 +1,123 @@
+"""Object stores by `obstore`: S3, GCS, Azure, a folder, or this process's memory.
+
+Its blocking calls are used, in threads of our own: they release the GIL, while its asyncio ones may abort the process
+when the interpreter ends (0.12.1). It is imported with the first store that is opened: most nodes have none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from ottla.env.disk import PosixDisk
+from ottla.env.files import sync_file, sync_path_to
+from ottla.env.object_store import ObjectMissing, ObjectStore, StoredObject, StoreError
+from ottla.model.config_error import ConfigError
+
+if TYPE_CHECKING:
+    import obstore.store
+
+T = TypeVar("T")
+_THREADS: Final = 24
+_PART_BYTES: Final = 8 * 1024 * 1024
+_PARTS_AT_ONCE: Final = 2  # what an upload holds in memory, in parts
+_CLIENT: Final = "client_"
+_DEFAULT_CLIENT_OPTIONS: Final = {"timeout": "30 seconds", "connect_timeout": "5 seconds"}
+_RETRIES: Final[Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=20)}
+
+
+def open_store(url: str, options: Mapping[str, str]) -> ObjectStore:
+    """Options are those that obstore has for the kind of store; those of its HTTP client begin with `client_`."""
+    import obstore.exceptions
+    import obstore.store
+
+    parts = urlsplit(url)
+    try:
+        if parts.scheme == "file":
+            store: obstore.store.ObjectStore = obstore.store.LocalStore(
+                unquote(parts.path), automatic_cleanup=True, mkdir=True
+            )
+            return ObstoreStore(store, unquote(parts.path))
+        if parts.scheme == "memory":
+            return ObstoreStore(obstore.store.MemoryStore())
+        config = {name: value for name, value in options.items() if not name.startswith(_CLIENT)}
+        client: dict[str, Any] = dict(_DEFAULT_CLIENT_OPTIONS)
+        client.update({name[len(_CLIENT) :]: value for name, value in options.items() if name.startswith(_CLIENT)})
+        if any(value.startswith("http://") for name, value in config.items() if "endpoint" in name):
+            client.setdefault("allow_http", "true")
+        opened: Any = obstore.store.from_url(url, config=config, client_options=client, retry_config=_RETRIES)  # type: ignore[call-overload,unused-ignore]
+        return ObstoreStore(opened)
+    except (obstore.exceptions.BaseError, OSError, ValueError, TypeError) as error:
+        raise ConfigError("rsm.config.url", url, f"the store cannot be opened: {_first_line(error)}") from error
+
+
+class ObstoreStore:
+    def __init__(self, store: obstore.store.ObjectStore, folder: str | None = None) -> None:
+        """`folder` is where the objects lie if they are files of this machine."""
+        self._store = store
+        self._folder = folder
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ottla-store")
+
+    async def put(self, key: str, data: Iterable[bytes]) -> None:
+        def put() -> None:
+            import obstore
+
+            obstore.put(self._store, key, iter(data), chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE)
+            if self._folder is not None:
+                path = f"{self._folder}/{key}"
+                disk = PosixDisk()
+                sync_file(disk, path)
+                sync_path_to(disk, path.rpartition("/")[0])
+
+        await self._ask(key, put)
+
+    async def get(self, key: str, start: int, end: int) -> bytes:
+        import obstore
+
+        return await self._ask(key, lambda: bytes(obstore.get_range(self._store, key, start=start, end=end)))
+
+    async def read(self, key: str) -> bytes:
+        import obstore
+
+        return await self._ask(key, lambda: bytes(obstore.get(self._store, key).bytes()))
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        import obstore
+
+        for key in keys:  # one by one: a store that refuses one of many does not say what became of the others
+            try:
+                await self._ask(key, lambda key=key: obstore.delete(self._store, key))  # type: ignore[misc]
+            except ObjectMissing:
+                pass
+
+    async def list(self, prefix: str) -> list[StoredObject]:
+        import obstore
+
+        def found() -> Iterator[StoredObject]:
+            for chunk in obstore.list(self._store, prefix or None):
+                for each in chunk:
+                    yield StoredObject(each["path"], each["size"])
+
+        return await self._ask(prefix, lambda: sorted(found()))
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
+
+    async def _ask(self, key: str, call: Callable[[], T]) -> T:
+        from obstore.exceptions import BaseError, NotFoundError
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except (NotFoundError, FileNotFoundError) as error:
+            raise ObjectMissing(f"{key} is not in the store") from error
+        except (BaseError, OSError, RuntimeError) as error:
+            raise StoreError(f"the store failed on {key}: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    """obstore appends the structure of the error as a program sees it."""
+    return str(error).split("\n", 1)[0]

@@ -1,0 +1,69 @@
+"""Puts a closed segment into the store, object by object, the manifest last; and takes it out again.
+
+Names are those of one attempt (the segment's id), so putting again what is there already changes nothing, and whatever
+a crash leaves is found by the names in the metadata topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ottla.env.object_store import ObjectStore
+from ottla.env.ports import File
+from ottla.tier.layout import Kind, object_key, object_keys
+from ottla.tier.manifest import CHUNK_BYTES, Summing, Sums, chunks_of, manifest_sum, write_manifest
+from ottla.tier.remote_segment import RemoteSegment
+
+
+class SegmentFiles(NamedTuple):
+    """What is to be copied. The file of batches is drawn piece by piece, the others are small."""
+
+    log: File
+    log_size: int
+    offset_index: bytes
+    time_index: bytes
+    txn_index: bytes  # empty if no transaction was aborted in it
+    epochs: bytes
+    snapshot: bytes  # of the producers at the end of the segment
+
+
+class FileCutShort(OSError):
+    """The file of a segment ends before the segment does."""
+
+
+async def upload(store: ObjectStore, segment: RemoteSegment, files: SegmentFiles) -> bytes:
+    """Gives what the metadata topic is to say of it."""
+    done: dict[Kind, Sums] = {}
+    parts: tuple[tuple[Kind, Iterable[bytes]], ...] = (
+        (Kind.LOG, _pieces(files.log, files.log_size)),
+        (Kind.INDEX, chunks_of(files.offset_index)),
+        (Kind.TIME_INDEX, chunks_of(files.time_index)),
+        (Kind.TXN_INDEX, chunks_of(files.txn_index)),
+        (Kind.EPOCHS, chunks_of(files.epochs)),
+        (Kind.SNAPSHOT, chunks_of(files.snapshot)),
+    )
+    for kind, pieces in parts:
+        if kind is Kind.TXN_INDEX and not files.txn_index:
+            continue
+        summing = Summing(pieces)
+        await store.put(object_key(segment, kind), summing)
+        done[kind] = summing.sums
+    if done[Kind.LOG].size != files.log_size:
+        raise FileCutShort(f"{files.log.path} ended at byte {done[Kind.LOG].size}, not {files.log_size}")
+    manifest = write_manifest(segment, done)
+    await store.put(object_key(segment, Kind.MANIFEST), [manifest])
+    return manifest_sum(manifest)
+
+
+async def remove(store: ObjectStore, segment: RemoteSegment) -> None:
+    await store.delete(object_keys(segment))
+
+
+def _pieces(file: File, size: int) -> Iterator[bytes]:
+    """Read in the thread that sends them."""
+    for position in range(0, size, CHUNK_BYTES):
+        piece = file.pread(min(CHUNK_BYTES, size - position), position)
+        if not piece:
+            return
+        yield piece

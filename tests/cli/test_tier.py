@@ -1,0 +1,102 @@
+"""`ottla tier`, on a real node with a tier in a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.tier.tiered import TOPIC, create, produce, tiered_node, until_local_from
+
+from ottla.cli.main import cli
+from ottla.testing.node import RunningNode
+
+
+@pytest.fixture(scope="module")
+def tier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningNode, Path]]:
+    folder = tmp_path_factory.mktemp("tier")
+    with tiered_node(folder) as running:
+        create(running.address)
+        end = produce(running.address, 0, 8)
+        until_local_from(running, end)
+        yield running, folder / "tier"
+
+
+def ottla(running: RunningNode, *args: str) -> Result:
+    return CliRunner().invoke(cli, ["tier", *args, "-b", running.address])
+
+
+def test_status_tells_what_is_where(tier: tuple[RunningNode, Path]) -> None:
+    result = ottla(tier[0], "status", "-O", "json")
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout)
+    assert row["bytes"] > 0 and row["segments"] >= 4
+    expected = {
+        "topic": TOPIC, "partition": 0, "start_offset": 0, "tiered_to": 39, "local_start_offset": 40,
+        "end_offset": 40, "behind": 0, "unfinished": 0,
+    }  # fmt: skip
+    assert {name: row[name] for name in expected} == expected
+
+
+def test_ls_lists_segments(tier: tuple[RunningNode, Path]) -> None:
+    result = ottla(tier[0], "ls", TOPIC, "-O", "json")
+    rows = json.loads(result.stdout)
+    assert [offset for row in rows for offset in range(row["start_offset"], row["end_offset"] + 1)] == list(range(40))
+    assert all((tier[1] / f"{row['object']}.log").stat().st_size == row["bytes"] for row in rows)
+    result = ottla(tier[0], "ls", "nothing")
+    assert result.exit_code != 0
+
+
+def test_cost_comes_from_the_prices(tier: tuple[RunningNode, Path]) -> None:
+    result = ottla(tier[0], "cost", "--gb-month", "1000000", "--puts", "1000", "--gets", "1000", "-O", "json")
+    (row,) = json.loads(result.stdout)
+    assert row["month"] == pytest.approx(row["gb"] * 1_000_000)
+    assert (row["copied"], row["read"]) == (6 * row["segments"], 3 * row["segments"])
+
+
+def test_verify_finds_what_is_wrong(tier: tuple[RunningNode, Path]) -> None:
+    running, folder = tier
+    store = ("--store", f"file://{folder}")
+    whole = ottla(running, "verify", *store)
+    assert whole.exit_code == 0, whole.output
+    assert "all is well" in whole.stderr
+    log = sorted(folder.rglob("*.log"))[1]
+    content = log.read_bytes()
+    try:
+        log.write_bytes(content[:-1] + bytes((content[-1] ^ 1,)))
+        damaged = ottla(running, "verify", *store)
+        assert damaged.exit_code == 1
+        assert "damaged" in damaged.stdout and log.name in damaged.stdout
+        assert ottla(running, "verify", "--quick", *store).exit_code == 0
+        log.write_bytes(content[:-1])
+        assert "wrong size" in ottla(running, "verify", "--quick", *store).stdout
+        log.unlink()
+        missing = ottla(running, "verify", *store)
+        assert missing.exit_code == 1
+        assert "missing" in missing.stdout and log.name in missing.stdout
+    finally:
+        log.write_bytes(content)
+
+
+def test_repair_deletes_what_belongs_to_no_segment_and_nothing_else(tier: tuple[RunningNode, Path]) -> None:
+    running, folder = tier
+    store = ("--store", f"file://{folder}")
+    log = sorted(folder.rglob("*.log"))[1]
+    orphan = log.with_name(f"{log.name[:20]}-AAAAAAAAAAAAAAAAAAAAAA.log")
+    orphan.write_bytes(b"left by a crash")
+    strange = folder / "readme.txt"
+    strange.write_text("not ours")
+    before = sorted(folder.rglob("*"))
+    assert ottla(running, "verify", *store).exit_code == 1
+    assert ottla(running, "verify", "--repair", *store, "-y").exit_code == 0
+    assert sorted(folder.rglob("*")) == [path for path in before if path != orphan]
+    strange.unlink()
+
+
+def test_the_store_must_be_named(tier: tuple[RunningNode, Path], tmp_path: Path) -> None:
+    assert "--store URL" in ottla(tier[0], "verify").output
+    config = tmp_path / "server.properties"
+    config.write_text(f"rsm.config.url=file://{tier[1]}\n")
+    assert ottla(tier[0], "verify", "--config", str(config)).exit_code == 0

@@ -1,0 +1,160 @@
+"""Batches of a segment in the tier, by offset and by time; chunks are read once, ahead, and kept within a limit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.tier.faulty_store import FaultyStore
+from tests.tier.given import OF
+
+from ottla.env.disk import PosixDisk
+from ottla.env.obstore_store import open_store
+from ottla.log.epochs import EpochStart
+from ottla.record.batch import parse_header
+from ottla.record.builder import build_batch
+from ottla.record.records import Record
+from ottla.tier.chunks import AHEAD, Chunks
+from ottla.tier.manifest import CHUNK_BYTES
+from ottla.tier.reader import SegmentReader
+from ottla.tier.remote_segment import RemoteSegment, SegmentState
+from ottla.tier.upload import SegmentFiles, upload
+
+BASE, PER_BATCH, BATCHES, VALUE = 1000, 4, 200, b"v" * 20_000
+T0 = 5_000
+Scenario = Callable[["Scene"], Coroutine[Any, Any, None]]
+
+
+class Scene:
+    """A segment of 16 MB in a store that counts, with an index entry for every third batch."""
+
+    def __init__(self, store: FaultyStore, segment: RemoteSegment, kept: int) -> None:
+        self.store = store
+        self.segment = segment
+        self.chunks = Chunks(store, lambda: kept, lambda: 4)
+        self.reader = SegmentReader(self.chunks)
+
+    def log_reads(self) -> int:
+        return sum(operation == "get" and key.endswith(".log") for operation, key in self.store.asked)
+
+
+def run(tmp_path: Path, scenario: Scenario, kept: int = 64 * 1024 * 1024) -> None:
+    async def whole() -> None:
+        batches, positions, size = [], [], 0
+        for number in range(BATCHES):
+            first = number * PER_BATCH
+            records = [Record(None, VALUE, T0 + first + n) for n in range(PER_BATCH)]
+            batches.append(build_batch(records, base_offset=BASE + first))
+            positions.append(size)
+            size += len(batches[-1])
+        (tmp_path / "log").write_bytes(b"".join(batches))
+        index, times = bytearray(), bytearray()
+        for number in range(2, BATCHES, 3):
+            last = (number + 1) * PER_BATCH - 1
+            index += last.to_bytes(4, "big") + positions[number].to_bytes(4, "big")
+            times += (T0 + last).to_bytes(8, "big") + last.to_bytes(4, "big")
+        files = SegmentFiles(
+            PosixDisk().open(str(tmp_path / "log")), size, bytes(index), bytes(times), b"", b"0\n0\n", b""
+        )
+        end = BASE + BATCHES * PER_BATCH - 1
+        segment = RemoteSegment(
+            OF, OF.topic_id, BASE, end, 1, T0 + end - BASE, 0, (EpochStart(0, BASE),), size, SegmentState.COPY_FINISHED
+        )
+        store = FaultyStore(open_store("memory:///", {}))
+        custom = await upload(store, segment, files)
+        scene = Scene(store, segment._replace(custom=custom), kept)
+        store.asked.clear()
+        try:
+            await scenario(scene)
+        finally:
+            await scene.chunks.close()
+            await store.close()
+
+    asyncio.run(whole())
+
+
+def test_every_offset_is_found(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        for offset in range(BASE, scene.segment.end_offset + 1, 7):
+            data = await scene.reader.read(scene.segment, offset, 100, at_least_one=True)
+            header = parse_header(data)
+            assert header.base_offset <= offset <= header.last_offset
+            assert len(data) == header.size
+            assert await scene.reader.read(scene.segment, offset, 100, at_least_one=False) == b""
+        assert await scene.reader.read(scene.segment, scene.segment.end_offset + 1, 100, at_least_one=True) == b""
+
+    run(tmp_path, scenario)
+
+
+def test_all_of_it_in_pieces_is_the_file(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        content, offset = (tmp_path / "log").read_bytes(), BASE
+        got = b""
+        while offset <= scene.segment.end_offset:
+            data = await scene.reader.read(scene.segment, offset, 1_500_000, at_least_one=True)
+            position = 0
+            while position + 61 <= len(data) and position + parse_header(data[position:]).size <= len(data):
+                header = parse_header(data[position:])
+                position += header.size
+                offset = header.next_offset
+            got += data[:position]
+        assert got == content
+        assert scene.log_reads() == -(-len(content) // CHUNK_BYTES)  # each chunk once
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("number", [0, 1, 3, 4, 250, 399, 798, 799])
+def test_a_time_is_found(tmp_path: Path, number: int) -> None:
+    async def scenario(scene: Scene) -> None:
+        batch = await scene.reader.find_time(scene.segment, T0 + number, BASE)
+        assert batch is not None
+        header = parse_header(batch)
+        assert header.base_offset <= BASE + number <= header.last_offset
+        assert await scene.reader.find_time(scene.segment, T0 + 10**6, BASE) is None
+
+    run(tmp_path, scenario)
+
+
+def test_the_first_byte_needs_one_round_trip_at_the_beginning_of_a_segment(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        waiting = asyncio.Event()
+
+        async def wait(operation: str, key: str) -> None:
+            await waiting.wait()
+
+        scene.store.before = wait
+        read = asyncio.ensure_future(scene.reader.read(scene.segment, BASE, 1000, at_least_one=True))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len(scene.store.asked) == 2  # the manifest and the chunk, side by side
+        waiting.set()
+        assert await read
+
+    run(tmp_path, scenario)
+
+
+def test_memory_is_bounded_and_reading_ahead_too(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.reader.read(scene.segment, BASE, 1000, at_least_one=True)
+        while scene.chunks._coming or scene.chunks._ahead:
+            await asyncio.sleep(0.001)
+        assert scene.log_reads() <= AHEAD + 1
+        assert scene.chunks.bytes_kept <= 3 * CHUNK_BYTES
+
+    run(tmp_path, scenario, kept=3 * CHUNK_BYTES)
+
+
+def test_many_who_wait_for_a_chunk_read_it_once(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        reads = [scene.reader.read(scene.segment, BASE + n, 1000, at_least_one=True) for n in range(3)]
+        assert all(await asyncio.gather(*reads))
+        chunks = [key for operation, key in scene.store.asked if operation == "get" and key.endswith(".log")]
+        assert len(chunks) <= AHEAD + 1
+        manifests = [key for _, key in scene.store.asked if key.endswith(".manifest")]
+        assert len(manifests) == 1
+
+    run(tmp_path, scenario)
