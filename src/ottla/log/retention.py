@@ -86,8 +86,8 @@ def is_at_rest(log: PartitionLog, now_ms: int) -> bool:
 
 def give_up_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> bool:
     """Advances the log's start past all that may go; true if there is something to delete once that is durable."""
-    count, is_active_due = _look(log, high_watermark, now_ms)
-    if is_active_due:
+    count = deletable_segments(log, high_watermark, now_ms)
+    if log.config.copies_to_tier and _look(log, high_watermark, now_ms)[1]:
         log.roll(now_ms)  # so that it can be copied
     if count == 0:
         if high_watermark >= log.end_offset:

@@ -15,7 +15,7 @@ from ottla.model.config_error import ConfigError
 from ottla.model.names import REMOTE_METADATA_TOPIC
 
 _TOPIC: Final = "remote.log.metadata.topic."
-_DEFAULTS: Final = {"num.partitions": 50, "replication.factor": 3, "min.isr": 2, "retention.ms": -1}
+_DEFAULTS: Final = {"num.partitions": 50, "min.isr": 2, "retention.ms": -1}
 
 
 class StorePlace(NamedTuple):
@@ -41,8 +41,10 @@ def store_place(config: BrokerConfig) -> StorePlace:
 
 
 def metadata_topic(config: BrokerConfig) -> NewTopic:
+    """Unless told otherwise on as many brokers as the other internal topics: three, or the only one."""
     given = _own(config, str(config.get("remote.log.metadata.manager.impl.prefix")))
-    values = {name: _number(given, name) for name in _DEFAULTS}
+    defaults = _DEFAULTS | {"replication.factor": config.get_int("offsets.topic.replication.factor")}
+    values = {name: _number(given, name, default) for name, default in defaults.items()}
     return NewTopic(
         REMOTE_METADATA_TOPIC,
         values["num.partitions"],
@@ -56,10 +58,10 @@ def metadata_topic(config: BrokerConfig) -> NewTopic:
     )
 
 
-def _number(given: dict[str, str], name: str) -> int:
+def _number(given: dict[str, str], name: str, default: int) -> int:
     text = given.get(_TOPIC + name)
     try:
-        return _DEFAULTS[name] if text is None else int(text)
+        return default if text is None else int(text)
     except ValueError:
         raise ConfigError(f"rlmm.config.{_TOPIC}{name}", text, "Not a number") from None
 

@@ -180,7 +180,6 @@ def standalone(log_dir: str, port: int, host: str = "127.0.0.1") -> dict[str, st
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
-        "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
     }
 
 
