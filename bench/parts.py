@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,7 @@ class Plan:
 class Bench:
     def __init__(self, plan: Plan, folder: Path, only: Sequence[str], rounds: int) -> None:
         self.rows: list[dict[str, Any]] = []
+        self.failed: list[str] = []
         self._plan = plan
         self._folder = folder
         self._only = only
@@ -72,10 +74,17 @@ class Bench:
             self._run_parts(parts)
         for name, lone in self._plan.lone.items():
             if self.wants(name):
-                for node in self._sides(name.replace(",", "").replace(" ", "-"), lone.settings).values():
-                    for load_, figures in lone.run(node, 1).items():
-                        self._note(load_, node.side, 1, figures)
-                    shutil.rmtree(node.directory, ignore_errors=True)
+                try:
+                    self._run_lone(name, lone)
+                except Exception:  # the figures of all the others are not to be lost
+                    traceback.print_exc()
+                    self.failed.append(name)
+
+    def _run_lone(self, name: str, lone: Lone) -> None:
+        for node in self._sides(name.replace(",", "").replace(" ", "-"), lone.settings).values():
+            for load_, figures in lone.run(node, 1).items():
+                self._note(load_, node.side, 1, figures)
+            shutil.rmtree(node.directory, ignore_errors=True)
 
     def _run_parts(self, parts: Mapping[str, Part]) -> None:
         sides = self._sides("parts", self._plan.settings)
@@ -139,4 +148,7 @@ def run(plan: Plan) -> int:
         "versions": report.versions(),
     }
     stem = options.out or (None if options.only else RESULTS / f"{date}-{plan.name}")
-    return report.conclude(stem, about, bench.rows, verdicts)
+    concluded = report.conclude(stem, about, bench.rows, verdicts)
+    for name in bench.failed:
+        print(f"bench: {name} failed, see above; what it measured is not in the results", file=sys.stderr)
+    return 2 if bench.failed else concluded
