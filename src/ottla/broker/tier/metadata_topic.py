@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -302,7 +302,11 @@ class TierMetadata:
 
     async def _committed(self, partition: Partition, offset: int) -> None:
         reached: asyncio.Future[None] = self._node.env.loop.create_future()
-        done: Callable[[], None] = lambda: None if reached.done() else reached.set_result(None)  # noqa: E731
+
+        def done() -> None:
+            if not reached.done():
+                reached.set_result(None)
+
         waiter = partition.committed.when(offset, done)
         try:
             await reached
