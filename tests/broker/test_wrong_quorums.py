@@ -26,7 +26,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def refused(cluster: Cluster, i: int, saying: str, *, got_going: bool = True) -> None:
-    """Node i does not start, says why, and is let go. One that did not get going has left its folder as it was."""
+    """Node i does not start, says why, and is let go. One that did not get going has left its folder as it was, and one
+    that did every record in it."""
     folder = cluster.folder / str(i)
     before = contents(folder)
 
@@ -36,6 +37,10 @@ def refused(cluster: Cluster, i: int, saying: str, *, got_going: bool = True) ->
     node = cluster.nodes.pop(i)
     if got_going:
         cluster.run(node.stop())
+        after = contents(folder)
+        for name, data in before.items():
+            if name.endswith(("meta.properties", ".log", ".checkpoint")):
+                assert after[name] == data, name
     else:
         assert contents(folder) == before
 
@@ -49,6 +54,26 @@ def test_folders_of_another_cluster(tmp_path: Path) -> None:
         refused(cluster, 3, r"folders belong to cluster 4L6g3nShT-eMCtK--X86sw, but 127.0.0.1:\d+")
 
         cluster.cluster_id = right
+        register(cluster, 12)
+        everybody_knows(cluster, 11, 12)
+
+
+def test_a_folder_that_another_cluster_has_filled(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "old", 3, **FAST) as old:
+        register(old, 21)
+        everybody_knows(old, 21)
+        led = old.active_controller().config.node_id
+    log = Path(str(led), "__cluster_metadata-0", f"{0:020d}.log")
+    assert (tmp_path / "old" / log).stat().st_size > 0
+
+    with running_cluster(tmp_path / "new", 3, start=False, **FAST) as cluster:
+        shutil.copytree(tmp_path / "old" / str(led), tmp_path / "new" / str(led))
+        cluster.start(*(i for i in cluster.ids if i != led))
+        register(cluster, 11)
+
+        refused(cluster, led, "folders belong to cluster")
+
+        assert (tmp_path / "new" / log).read_bytes() == (tmp_path / "old" / log).read_bytes()
         register(cluster, 12)
         everybody_knows(cluster, 11, 12)
 

@@ -152,6 +152,7 @@ class World:
             assert len(set(now.isr)) == len(now.isr)
             assert len(set(now.replicas)) == len(now.replicas) == len(now.directories)
             assert not set(now.elr) & set(now.isr), now
+            assert set(now.elr) <= set(now.replicas), now
             assert has_elr or (now.isr and not now.elr and not now.last_known_elr), now
             if now.leader != NO_LEADER:
                 broker = self.active.image.brokers[now.leader]

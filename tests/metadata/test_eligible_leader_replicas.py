@@ -7,11 +7,16 @@ from tests.metadata import given
 
 from ottla.metadata.controller.requests import (
     AlterOp,
+    AlterPartition,
+    AlterPartitionReassignments,
     ConfigChange,
     FeatureUpdate,
     FenceBroker,
     IncrementalAlterConfigs,
+    IsrMember,
     NewTopic,
+    PartitionAlteration,
+    Reassignment,
     Request,
     UnregisterBroker,
     UpdateFeatures,
@@ -127,12 +132,43 @@ def test_a_partition_with_one_replica_comes_back_with_it_after_a_crash() -> None
     assert active.partition("t").leader_epoch == 2
 
 
-def test_who_is_unregistered_is_not_eligible() -> None:
+def test_who_is_unregistered_is_eligible_by_name_only() -> None:
     active = cluster()
     fence(active, 3, 2)
+    epoch = active.image.brokers[2].epoch
     active.reply(UnregisterBroker(2))
 
     assert state(active) == (1, (1,), (2,), ()), "as in Kafka, which takes it out of the ISR and no more"
+
+    # it may say that it ended well: by now that cannot be told from one whose disk was replaced
+    active.reply(replace(given.registration(2, incarnation=9), previous_broker_epoch=epoch))
+    assert state(active) == (1, (1,), (), ())
+
+
+def test_who_was_moved_away_is_not_eligible_when_it_gets_a_replica_again() -> None:
+    """It has deleted what it had. (The other partition of the topic keeps the number that must be in sync at two.)"""
+    assignments = ((0, (1, 2)), (1, (1, 2)))
+    topic = NewTopic("t", assignments=assignments, configs=((MIN_ISR, "2"),))
+    active = given.Active(given.with_topics(given.cluster(1, 2, 3), topic))
+    moving = 1
+
+    def reassign(*replicas: int) -> None:
+        active.reply(AlterPartitionReassignments((("t", (Reassignment(moving, replicas),)),)))
+
+    reassign(3)
+    before = active.partition("t", moving)
+    isr = tuple(IsrMember(each, active.image.brokers[each].epoch) for each in (1, 2, 3))
+    change = PartitionAlteration(
+        active.image.topic_ids["t"], moving, before.leader_epoch, isr, before.partition_epoch
+    )  # fmt: skip
+    active.reply(AlterPartition(1, active.image.brokers[1].epoch, (change,)))
+    moved = active.partition("t", moving)
+    assert (moved.leader, moved.replicas, moved.isr, moved.elr) == (3, (3,), (3,), ())
+
+    reassign(3, 1)
+    fence(active, 3)
+    left = active.partition("t", moving)
+    assert (left.leader, left.isr, left.elr) == (-1, (), (3,))
 
 
 def test_min_isr_counts_no_more_than_there_are_replicas() -> None:
@@ -206,3 +242,17 @@ def test_the_feature_needs_metadata_that_can_say_it() -> None:
     result = given.Active(without_elr(22)).submit(upgrade(1))
 
     assert "because it depends on metadata.version level 23" in str(result)
+
+
+def test_the_last_in_sync_of_one_that_lost_its_leader_before_the_feature_was_there_leads_again() -> None:
+    topic = NewTopic("t", assignments=((0, (1, 2, 3)),), configs=((MIN_ISR, "1"),))
+    active = given.Active(given.with_topics(given.cluster(1, 2, 3, metadata_version=25), topic))
+    fence(active, 1, 2, 3)
+    assert state(active) == (-1, (3,), (), ())
+    active.reply(upgrade(1))
+    restart(active, 3)
+    assert state(active) == (-1, (), (), (3,))
+    active.heartbeat(3)
+
+    assert state(active) == (3, (3,), (), ())
+    assert active.partition("t").leader_recovery_state is LeaderRecoveryState.RECOVERING, "it may lack records"

@@ -316,6 +316,22 @@ class TestAnswers:
         stage.partition.lead_or_follow(THREE._replace(isr=(1, 2)))
         assert stage.isr == (1, 2, 3)
 
+    def test_metadata_that_repeat_an_answer_do_not_undo_what_was_proposed_since(self, machine: Machine) -> None:
+        """Who is about to join may be in sync for the controller by now, and must have what is acknowledged."""
+        stage = Stage(machine, THREE._replace(isr=(1,)), min_insync_replicas=2)
+        assert stage.append(9, acks=1) is NONE
+        stage.fetch(3, 3)
+        stage.answer()
+        assert (stage.high_watermark, stage.isr) == (3, (1, 3))
+        stage.fetch(2, 3)  # it may join, though it never was where the log ends
+        assert stage.around.asked[-1].joining == 2
+        stage.partition.lead_or_follow(THREE._replace(isr=(1, 3), partition_epoch=11))
+        stage.fetch(3, 9)
+        assert stage.high_watermark == 3, "broker 2 does not have more"
+        assert stage.answer(partition_epoch=12)
+        stage.fetch(2, 9)
+        assert (stage.high_watermark, stage.isr) == (9, (1, 3, 2))
+
 
 def test_after_an_election_nothing_is_known_of_followers(machine: Machine) -> None:
     stage = Stage(machine)

@@ -105,6 +105,7 @@ class Fetchers:
                 limits,
                 config.get_int("replica.fetch.backoff.ms") / 1000,
                 config.get_int("replica.socket.timeout.ms") / 1000,
+                bool(config.get("follower.fetch.last.tiered.offset.enable")),
             )
             known = self._settings_of = (config, settings)
         return known[1]

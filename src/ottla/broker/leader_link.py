@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from ottla.env.ports import Env
@@ -15,8 +16,8 @@ from ottla.wire.build import build, request_type
 from ottla.wire.client import Connection, ConnectionFailed
 from ottla.wire.link import Link
 
-_LIST_OFFSETS, _VERSION = 2, 9
-_EARLIEST, _LATEST, _EARLIEST_LOCAL = -2, -1, -4
+_LIST_OFFSETS, _VERSION, _WITH_PENDING = 2, 9, 11
+_EARLIEST, _LATEST, _EARLIEST_LOCAL, _EARLIEST_PENDING_UPLOAD = -2, -1, -4, -6
 _EPOCH_ENDS, _EPOCH_ENDS_VERSION = 23, 4
 
 
@@ -69,6 +70,10 @@ class LeaderLink:
         found = await self._ask(partition, leader_epoch, _EARLIEST_LOCAL)
         return EpochStart(found.leader_epoch, found.offset)
 
+    async def pending_upload(self, partition: Partition, leader_epoch: int) -> EpochStart | None:
+        found = await self._ask(partition, leader_epoch, _EARLIEST_PENDING_UPLOAD)
+        return EpochStart(found.leader_epoch, found.offset) if found.offset >= 0 else None
+
     async def end_of_epoch(self, partition: Partition, leader_epoch: int, epoch: int) -> EpochEnd:
         row = {"partition": partition.key.partition, "current_leader_epoch": leader_epoch, "leader_epoch": epoch}
         ask = build(
@@ -88,10 +93,11 @@ class LeaderLink:
             "timestamp": timestamp,
         }
         ask = build(
-            request_type(_LIST_OFFSETS, _VERSION),
+            request_type(_LIST_OFFSETS, _WITH_PENDING if timestamp == _EARLIEST_PENDING_UPLOAD else _VERSION),
             {
                 "replica_id": self._config().node_id,
                 "isolation_level": 0,
+                "timeout": timedelta(seconds=self._patience),
                 "topics": [{"name": partition.key.topic, "partitions": [row]}],
             },
         )

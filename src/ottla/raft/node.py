@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -510,7 +511,8 @@ class RaftNode:
 
     def _tick(self) -> None:
         self._timer = None
-        self._carry_out(self._quorum.tick(self._now()))
+        with suppress(OSError):  # nobody asked, and the node has been told of it
+            self._carry_out(self._quorum.tick(self._now()))
 
     async def _flush_until_level(self) -> None:
         try:

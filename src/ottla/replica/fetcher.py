@@ -7,6 +7,9 @@ kind answers the first at once.
 
 A partition rests for replica.fetch.backoff.ms after an error, and is not fetched while its log is being cut. One that
 has failed for good is left alone until the metadata gives it a new epoch.
+
+To ask for what comes from an offset on is to say that all before is here. Where flush.messages wants it durable before
+it is acknowledged, the next fetch therefore waits for the sync, as a follower of Apache Kafka syncs before it asks.
 """
 
 from __future__ import annotations
@@ -60,6 +63,9 @@ class FetchSettings(NamedTuple):
     limits: Limits
     backoff_s: float
     timeout_s: float
+    after_tier: bool = (
+        False  # whether an empty log begins where the remote tier ends, not where the leader's disk begins
+    )
 
 
 class Quota(Protocol):
@@ -81,6 +87,9 @@ class Leader(Protocol):
     async def earliest_local(self, partition: Partition, leader_epoch: int) -> EpochStart:
         """Where the leader's own disk begins, and in which epoch; the errors are the same."""
 
+    async def pending_upload(self, partition: Partition, leader_epoch: int) -> EpochStart | None:
+        """Where what is in the remote tier ends; None if the leader does not know."""
+
     async def end_of_epoch(self, partition: Partition, leader_epoch: int, epoch: int) -> EpochEnd: ...
     async def close(self) -> None: ...
 
@@ -96,6 +105,7 @@ class Condition(Enum):
     FETCHING = "fetching"
     RESTING = "resting after an error"
     CUTTING = "its log is being cut"
+    SYNCING = "flush.messages: what it has is being synced"
     FAILED = "left alone until the metadata changes"
 
 
@@ -226,7 +236,7 @@ class Fetcher:
     def _ask(self, connection: Connection) -> None:
         settings = self._settings()
         news: list[tuple[Key, Wish]] = []
-        held = []
+        held, unsynced = [], []
         if self._session == _NO_SESSION:  # all there is
             self._forgotten.clear()
             self._news = dict.fromkeys(
@@ -240,12 +250,17 @@ class Fetcher:
             if partition.is_being_cut or (following.lag and self._quota.holds_back(partition)):
                 held.append(key)
                 continue
+            if partition.awaits_sync:
+                unsynced.append(key)
+                continue
             following.is_told = True
             following.asked_in = self.requests
             self._forgotten.pop(key, None)
             news.append((key, following.wish(settings.max_bytes)))
         for key in held:
             self._rest(key, self.partitions[key])
+        for key in unsynced:
+            self._wait_for_sync(key, self.partitions[key])
         self._news.clear()
         forgotten, self._forgotten = self._forgotten, {}
         if self._session == _NO_SESSION and not news:
@@ -400,6 +415,12 @@ class Fetcher:
             following.condition = Condition.FETCHING
             self._has_news(key)
 
+    def _wait_for_sync(self, key: Key, following: Fetching) -> None:
+        self._hold(key, following)
+        following.condition = Condition.SYNCING
+        partition = following.partition
+        partition.appended.when(partition.log.end_offset, lambda: self._rested(key, following))
+
     def _give_up(self, key: Key, following: Fetching) -> None:
         if self.partitions.get(key) is following:
             self._hold(key, following)
@@ -441,6 +462,9 @@ class Fetcher:
             self._rest(key, following)
             return
         if first > partition.log.end_offset:
+            if self.tier is not None and self._wants_after_tier(partition):
+                await self._begin_after_tier(key, following, self.tier)
+                return
             _log.warning("%s ends at %d, its leader begins at %d: started anew", partition.key, ends_at, first)
             await self._cut_and_go_on(key, following, first, fully=True)
         else:
@@ -452,7 +476,7 @@ class Fetcher:
         partition, epoch = following.partition, following.epoch
         try:
             first = await self.leader.list_offset(partition, epoch, earliest=True)
-            local = await self.leader.earliest_local(partition, epoch)
+            local = await self._beginning(partition, epoch, first)
             before: Before | None = None
             if local.start_offset > first:
                 wanted = local.epoch
@@ -469,3 +493,18 @@ class Fetcher:
             self._rested(key, following)
         else:
             self._give_up(key, following)
+
+    def _wants_after_tier(self, partition: Partition) -> bool:
+        log = partition.log
+        return self._settings().after_tier and log.config.remote_storage_enable and log.end_offset == 0
+
+    async def _beginning(self, partition: Partition, epoch: int, first: int) -> EpochStart:
+        """Where a log begins that leaves to the remote tier all that is there (KIP-1023), or what is only there."""
+        if self._wants_after_tier(partition):
+            pending = await self.leader.pending_upload(partition, epoch)
+            if pending is not None:
+                return pending
+        local = await self.leader.earliest_local(partition, epoch)
+        if self._wants_after_tier(partition) and local.start_offset != first:
+            raise KafkaError(ErrorCode.offset_not_available)  # a new leader has still to read how far the tier goes
+        return local

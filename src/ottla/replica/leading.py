@@ -21,14 +21,19 @@ class Leading:
         self._node_id = node_id
         self._around = surroundings
 
-    def assign(self, leadership: Leadership) -> None:
-        """What the metadata says counts; a change under way is forgotten, and its answer will be out of date."""
+    def assign(self, leadership: Leadership, *, is_known: bool = False) -> None:
+        """What the metadata says counts; a change under way is forgotten, and its answer will be out of date.
+
+        Except where it only repeats what an answer has told already: a change that was proposed on that may still be
+        made, and who joins by it must not be forgotten.
+        """
         for broker_id in leadership.replicas:
             if broker_id != self._node_id and broker_id not in self.followers:
                 self.followers[broker_id] = FollowerState(broker_id)
         for broker_id in [each for each in self.followers if each not in leadership.replicas]:
             del self.followers[broker_id]
-        self.isr.settle(leadership.isr)
+        if not is_known:
+            self.isr.settle(leadership.isr)
 
     def begin_epoch(self, now: float, log_end: int, *, is_new_leader: bool) -> None:
         self.epoch_start_offset = log_end

@@ -105,12 +105,15 @@ class Partition:
         if leadership.partition_epoch < self.leadership.partition_epoch:
             return  # the controller's answer to a change of ours told of a later state
         led_before, is_new_epoch = self.is_leader, leadership.leader_epoch != self.leader_epoch
+        known = self.leadership
+        is_known = led_before and not is_new_epoch
+        is_known = is_known and (leadership.partition_epoch, leadership.isr) == (known.partition_epoch, known.isr)
         self.leadership = leadership
         self.leader_epoch = leadership.leader_epoch
         self.is_leader = leadership.leader == self._node_id
         self._min_isr = min(self.log.config.min_insync_replicas, max(len(leadership.replicas), 1))
         if self.is_leader:
-            self._lead(leadership, is_new_epoch=is_new_epoch, led_before=led_before)
+            self._lead(leadership, is_new_epoch=is_new_epoch, led_before=led_before, is_known=is_known)
         else:
             self.leading = None
         self._tell_watchers()
@@ -120,7 +123,7 @@ class Partition:
             for listener in self.listeners:
                 listener.leadership_changed(self, led_before)
 
-    def _lead(self, leadership: Leadership, *, is_new_epoch: bool, led_before: bool) -> None:
+    def _lead(self, leadership: Leadership, *, is_new_epoch: bool, led_before: bool, is_known: bool) -> None:
         log = self.log
         if self.is_being_cut:  # for the leader of before, and as far as that had come
             self._around.make_cut_durable_now(log)
@@ -130,7 +133,7 @@ class Partition:
         else:
             if self.leading is None:
                 self.leading = Leading(self._node_id, self._around)
-            self.leading.assign(leadership)
+            self.leading.assign(leadership, is_known=is_known)
         if is_new_epoch:
             self._epoch_start_offset = log.end_offset
             log.assign_epoch(self.leader_epoch, log.end_offset)
@@ -382,6 +385,14 @@ class Partition:
                 listener.high_watermark_moved(self, offset)
         elif offset < self.committed.value:
             self.committed.value = offset
+
+    @property
+    def awaits_sync(self) -> bool:
+        """Whether flush.messages wants something synced before it is acknowledged, and it is not yet."""
+        end_offset = self.log.end_offset
+        if self.appended.value < end_offset:
+            self.appended.advance(self.log.committable_offset)
+        return self.appended.value < end_offset
 
     async def cut(
         self, offset: int, leader_epoch: int, *, fully: bool = False, before: Before | None = None

@@ -138,7 +138,8 @@ class PartitionChange:
         if len(self.isr) >= self.rules.min_isr:
             self.elr = ()
             return
-        left = {*self.before.elr, *self.before.isr}.difference(self.isr)
+        # Who has no replica any more deletes what he had: not eligible either when he gets one again, and begins anew.
+        left = {*self.before.elr, *self.before.isr}.intersection(self.replicas).difference(self.isr)
         self.elr = tuple(sorted(broker_id for broker_id in left if broker_id != self.crashed))
 
     def _elect(self) -> tuple[int, bool]:
@@ -177,7 +178,16 @@ class PartitionChange:
             return (self.before.leader,)
         if leader >= 0 and self.before.last_known_elr:
             return ()
-        return None
+        return self._last_in_sync(leader)
+
+    def _last_in_sync(self, leader: int) -> tuple[int, ...] | None:
+        """Nobody has led since before account was kept of eligible replicas, so no last leader is known. Now the last
+        one in sync has crashed: it stands in for him, or nobody could ever lead again."""
+        before = self.before
+        in_sync = before.isr or before.elr
+        if leader != NO_LEADER_CHANGE or before.leader != NO_LEADER or before.last_known_elr:
+            return None
+        return in_sync if len(in_sync) == 1 and not self.isr and not self.elr else None
 
     def _directories(self) -> tuple[UUID, ...] | None:
         if self.rules.metadata_version < DIRECTORIES:

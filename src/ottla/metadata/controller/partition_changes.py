@@ -55,7 +55,8 @@ class PartitionChanges:
         return self._changes(self._index.in_isr[gone], gone=(gone,), doubted=doubted)
 
     def without_unregistered(self, gone: int) -> list[MetadataRecord]:
-        """Also out of every ELR."""
+        """Where it was eligible it stays so by name, as in Kafka, until it registers anew: nobody knows then how it
+        ended."""
         return self._changes((*self._index.in_isr[gone], *self._index.in_elr[gone]), gone=(gone,))
 
     def without_dead(self, dead: Collection[int], doubted: Collection[int]) -> list[MetadataRecord]:
