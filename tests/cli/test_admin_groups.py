@@ -9,9 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.cli.admin import groups
+from ottla.cli.admin import groups, offsets
 from ottla.cli.admin.embedded import assigned_partitions, subscribed_topics
 from ottla.cli.admin.session import Session
+from ottla.cli.admin.topics import topics
 from ottla.cli.cluster_options import Address, Cluster
 from ottla.coordinator.group.classic.embedded_protocol import write_assignment
 from ottla.model.errors import ErrorCode, OttlaError
@@ -31,6 +32,10 @@ class OldCluster:
         self.asked: list[tuple[int, int]] = []
         self._versions = versions
         self._answers = answers
+
+    def forget(self) -> None:
+        """There is but one broker; who leads is asked anew."""
+        self.brokers = {}
 
     async def newest(self, key: int, wanted: int, *, broker: int | None = None) -> int | None:
         return None if key not in self._versions else min(self._versions[key], wanted)
@@ -119,6 +124,29 @@ def test_one_that_stays_so_is_told() -> None:
     cluster.cluster = Cluster((ADDRESS,), 0.2)
     with pytest.raises(OttlaError, match="group g: COORDINATOR_LOAD_IN_PROGRESS"):
         ask(cluster, lambda there: groups.describe(there, ["g"]))
+
+
+def _metadata(leader: int) -> dict[str, Any]:
+    part = {
+        "error_code": ErrorCode.none if leader >= 0 else ErrorCode.leader_not_available, "partition_index": 0,
+        "leader_id": leader, "replica_nodes": (1,), "isr_nodes": (1,), "offline_replicas": (),
+    }  # fmt: skip
+    topic = {"error_code": ErrorCode.none, "name": "t", "topic_id": None, "partitions": [part]}
+    broker = {"node_id": 1, "host": ADDRESS.host, "port": ADDRESS.port, "rack": None}
+    return {"brokers": [broker], "cluster_id": "c", "controller_id": 1, "topics": [topic]}
+
+
+def test_a_partition_between_two_leaders_is_asked_again() -> None:
+    part = {"partition_index": 0, "error_code": ErrorCode.none, "timestamp": None, "offset": 7}
+    told = {"topics": [{"name": "t", "partitions": [part]}]}
+    cluster = OldCluster({}, {3: [_metadata(-1), _metadata(-1), _metadata(1)], 2: [told]})
+
+    async def end_of(there: Session) -> dict[int, int]:
+        (topic,) = await topics(there, ["t"])
+        return await offsets.offsets(there, topic, offsets.LATEST)
+
+    assert ask(cluster, end_of) == {0: 7}
+    assert [key for key, _ in cluster.asked] == [3, 3, 3, 2]
 
 
 @pytest.mark.parametrize("data", [b"x", b"\0\0\0\0\0\5", b"\xff\xff"])

@@ -199,6 +199,28 @@ def test_a_dead_node_is_seen_and_leaders_go_back_when_it_has_returned(three: Thr
     assert three.told("cluster", "status")["not_preferred"] == 0
 
 
+def test_partitions_that_a_dead_node_keeps_from_being_written_are_named(three: Three, topic: str) -> None:
+    alone, strict = f"{topic}-alone", f"{topic}-strict"
+    three.done("topic", "create", alone, "-p", "3", "-r", "1", "-c", "min.insync.replicas=2")
+    three.done("topic", "create", strict, "-p", "1", "-r", "3", "-c", "min.insync.replicas=3")
+    (gone,) = [number for number, replicas in replicas_of(three, alone).items() if replicas == [3]]
+    three.kill(3)
+    survivors = ",".join(three.bootstrap.split(",")[:2])
+    alive = three._replace(ottla=runner(survivors))
+
+    def named(flag: str) -> dict[str, list[int]]:
+        told = alive.told("topic", "describe", topic, alone, strict, flag)
+        return {each["topic"]: [part["partition"] for part in each["partitions"]] for each in told}
+
+    until(lambda: named("--unavailable") == {alone: [gone]})
+    assert named("--under-min-isr") == {alone: [gone], strict: [0]}
+    assert gone not in named("--at-min-isr").get(alone, []) and len(named("--at-min-isr")[alone]) == 2
+
+    three.start(3)
+    three.well()
+    assert named("--unavailable") == named("--under-min-isr") == {}
+
+
 def test_electing_asks_which_and_an_unclean_one_asks_first(three: Three, topic: str) -> None:
     assert "Give either TOPIC[:PARTITION,...] or --all" in three.ottla("elect", "preferred").stderr
     assert "say --yes if it is meant" in three.ottla("elect", "unclean", topic).stderr

@@ -79,6 +79,29 @@ def test_more_replicas_than_racks_are_shared_out_among_them() -> None:
     assert 4 in after and len(set(after)) == 3
 
 
+def test_replicas_of_a_partition_go_to_different_machines() -> None:
+    hosts = {1: "one", 2: "one", 3: "two", 4: "two"}
+    now = topic("t", (1, 2), (3, 4), (2, 1), (4, 3))
+    whole = now | plan(now, no_racks(*hosts), hosts=hosts)
+    assert all({hosts[broker] for broker in replicas} == {"one", "two"} for replicas in whole.values())
+    assert held(whole) == dict.fromkeys(hosts, 2)
+
+
+def test_they_stay_there_when_a_broker_is_emptied_or_filled() -> None:
+    hosts = {1: "one", 2: "one", 3: "two", 4: "two"}
+    now = topic("t", (1, 3), (3, 2), (2, 4), (4, 1))
+    for brokers in ((1, 2, 3), (1, 3, 4)):
+        whole = now | plan(now, no_racks(*brokers), hosts=hosts)
+        assert all({hosts[broker] for broker in replicas} == {"one", "two"} for replicas in whole.values())
+
+
+def test_machines_are_told_apart_within_a_rack() -> None:
+    racks: dict[int, str | None] = {1: "a", 2: "a", 3: "a", 4: "b"}
+    hosts = {1: "one", 2: "one", 3: "two", 4: "three"}
+    (after,) = plan(topic("t", (1, 2, 4)), racks, hosts=hosts).values()
+    assert {hosts[broker] for broker in after} == {"one", "two", "three"}
+
+
 def test_leaders_are_spread_without_moving_anything() -> None:
     now = topic("t", (1, 2, 3), (1, 2, 3), (1, 3, 2))
     after = plan(now, no_racks(1, 2, 3))
@@ -110,26 +133,28 @@ def test_too_few_brokers_are_told() -> None:
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[Assignment, dict[int, str | None], dict[int, str | None]]:
+def clusters(draw: st.DrawFn) -> tuple[Assignment, dict[int, str | None], dict[int, str | None], dict[int, str]]:
     brokers = list(range(1, draw(st.integers(2, 8)) + 1))
     rack_count = draw(st.integers(0, 4))
     racks = {broker: f"r{broker % rack_count}" if rack_count else None for broker in brokers}
     source = random.Random(draw(st.integers(0, 1 << 32)))
+    host_count = draw(st.integers(1, 8))
+    hosts = {broker: f"{racks[broker]}-h{source.randrange(host_count)}" for broker in brokers}
     wanted = dict(source.sample(list(racks.items()), draw(st.integers(1, len(brokers)))))
     now: Assignment = {}
     for name in "abc"[: draw(st.integers(1, 3))]:
         factor = draw(st.integers(1, min(3, len(wanted))))
         for number in range(draw(st.integers(1, 12))):
             now[TopicPartition(name, number)] = tuple(source.sample(brokers, factor))
-    return now, racks, wanted
+    return now, racks, wanted, hosts
 
 
 @given(clusters())
 def test_any_plan_is_valid_and_as_even_as_racks_allow(
-    given_cluster: tuple[Assignment, dict[int, str | None], dict[int, str | None]],
+    given_cluster: tuple[Assignment, dict[int, str | None], dict[int, str | None], dict[int, str]],
 ) -> None:
-    now, racks, wanted = given_cluster
-    after = plan(now, wanted)
+    now, racks, wanted, hosts = given_cluster
+    after = plan(now, wanted, hosts=hosts)
     whole = now | after
     for place, replicas in whole.items():
         assert set(replicas) <= set(wanted) and len(set(replicas)) == len(replicas) == len(now[place])
@@ -137,7 +162,10 @@ def test_any_plan_is_valid_and_as_even_as_racks_allow(
         if used:
             room = len(set(wanted.values()))
             assert len(used) == min(room, len(replicas))
-    if not any(racks.values()):
+        if not any(racks.values()):
+            machines = {hosts[broker] for broker in wanted}
+            assert len({hosts[broker] for broker in replicas}) == min(len(machines), len(replicas))
+    if not any(racks.values()) and len({hosts[broker] for broker in wanted}) in (1, len(wanted)):
         assert max(held(whole)[broker] for broker in wanted) - min(held(whole)[broker] for broker in wanted) <= 1
-    assert plan(whole, wanted) == {}, "a plan that was carried out leaves nothing to plan"
-    assert plan(now, wanted) == after, "the same question has the same answer"
+    assert plan(whole, wanted, hosts=hosts) == {}, "a plan that was carried out leaves nothing to plan"
+    assert plan(now, wanted, hosts=hosts) == after, "the same question has the same answer"

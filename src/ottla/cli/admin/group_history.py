@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from ottla.cli.admin.moving import asked_again
 from ottla.cli.admin.offsets import EARLIEST, LATEST, offsets
 from ottla.cli.admin.session import Session, raise_for
 from ottla.cli.admin.topics import TopicInfo, topics
@@ -25,6 +26,7 @@ class GroupHistory(NamedTuple):
     roll: Roll | None
 
 
+@asked_again
 async def group_history(session: Session, group_id: str) -> GroupHistory | None:
     """None if this cluster remembers nothing of any group."""
     found = [topic for topic in await topics(session) if topic.name == HISTORY_TOPIC]

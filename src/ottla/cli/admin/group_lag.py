@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from ottla.cli.admin.group_offsets import Committed, committed
 from ottla.cli.admin.groups import Group, Member, described
+from ottla.cli.admin.moving import asked_again
 from ottla.cli.admin.offsets import LATEST, offsets_of
 from ottla.cli.admin.session import Session
 from ottla.cli.admin.topics import TopicInfo, topics
@@ -47,6 +48,7 @@ def total_lag(positions: Iterable[Position]) -> int | None:
     return sum(known) if known else None
 
 
+@asked_again
 async def progress(session: Session, group_ids: Sequence[str], *, leave_out_missing: bool = False) -> list[Progress]:
     """In the order of the ids; OttlaError if a group is not there."""
     groups = await described(session, group_ids, leave_out_missing=leave_out_missing)
@@ -76,6 +78,7 @@ async def progress(session: Session, group_ids: Sequence[str], *, leave_out_miss
     ]
 
 
+@asked_again
 async def end_offsets(session: Session, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The high watermarks of those that are there and have a leader."""
     wanted = sorted(places)

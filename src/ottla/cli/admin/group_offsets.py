@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
-from ottla.cli.admin.groups import coordinators, until_ready
+from ottla.cli.admin.groups import coordinators
+from ottla.cli.admin.moving import asked_again
 from ottla.cli.admin.session import Refusal, Session, raise_for, refusal
 from ottla.model.errors import ErrorCode
 from ottla.model.names import NO_EPOCH, TopicPartition
@@ -18,18 +19,14 @@ class Committed(NamedTuple):
     metadata: str
 
 
+@asked_again
 async def committed(session: Session, group_id: str) -> dict[TopicPartition, Committed]:
     """All that the group has committed, by partition."""
     from kio.schema.offset_fetch.v7.request import OffsetFetchRequest
 
     broker = (await coordinators(session, [group_id]))[group_id]
     request = OffsetFetchRequest(group_id=cast(Any, group_id), topics=None, require_stable=False)
-
-    async def ask() -> Any:
-        answer = await session.call(request, broker=broker)
-        return answer, [answer.error_code]
-
-    answer = await until_ready(session, ask)
+    answer = await session.call(request, broker=broker)
     raise_for(answer.error_code, None, f"offsets of group {group_id}")
     found = {}
     for topic in answer.topics:
@@ -42,6 +39,7 @@ async def committed(session: Session, group_id: str) -> dict[TopicPartition, Com
     return dict(sorted(found.items()))
 
 
+@asked_again
 async def commit(session: Session, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
     """In nobody's name, which a group with members does not allow."""
     from kio.schema.offset_commit.v8.request import (
@@ -69,18 +67,14 @@ async def commit(session: Session, group_id: str, offsets: Mapping[TopicPartitio
         ),
     )
     broker = (await coordinators(session, [group_id]))[group_id]
-
-    async def ask() -> Any:
-        answer = await session.call(request, broker=broker)
-        return answer, [part.error_code for topic in answer.topics for part in topic.partitions]
-
-    answer = await until_ready(session, ask)
+    answer = await session.call(request, broker=broker)
     for topic in answer.topics:
         for part in topic.partitions:
             place = TopicPartition(topic.name, part.partition_index)
             raise_for(part.error_code, None, f"cannot commit the offset of group {group_id} in {place}")
 
 
+@asked_again
 async def delete(
     session: Session, group_id: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, Refusal | None]:
@@ -105,12 +99,7 @@ async def delete(
         ),
     )
     broker = (await coordinators(session, [group_id]))[group_id]
-
-    async def ask() -> Any:
-        answer = await session.call(request, broker=broker)
-        return answer, [answer.error_code]
-
-    answer = await until_ready(session, ask)
+    answer = await session.call(request, broker=broker)
     if answer.error_code is ErrorCode.group_id_not_found:
         from ottla.cli.admin.groups import no_such_group
         from ottla.model.errors import OttlaError

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, cast
 
+from ottla.cli.admin.moving import MOVING, Moving, asked_again
 from ottla.cli.admin.session import Refusal, Session, raise_for, refusal
 from ottla.cli.cluster_options import Address
 from ottla.model.errors import ErrorCode, OttlaError
 from ottla.model.names import TopicPartition
 
-T = TypeVar("T")
 LIST_GROUPS, CONSUMER_GROUP_DESCRIBE = 16, 69
 _GROUP_KEY: Final = 0
 _DESCRIBE_MANY: Final = 200
-_AGAIN_AFTER_S: Final = 0.1
 CLASSIC, CONSUMER = "Classic", "Consumer"
 INACTIVE: Final = ("Empty", "Dead")
-
-_NOT_NOW: Final = frozenset(
-    (
-        ErrorCode.coordinator_not_available,
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.not_coordinator,
-    )
-)
-"""A coordinator is being found, loaded or moved: soon the answer will be another."""
 
 
 class ListedGroup(NamedTuple):
@@ -78,6 +68,7 @@ class Group(NamedTuple):
 # -- listing
 
 
+@asked_again
 async def list_groups(session: Session, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
     """All groups of all brokers, or those in the states and of the types, sorted by name."""
     from ottla.cli.admin.topics import topics
@@ -111,12 +102,7 @@ async def _listed_by(
         request_type(LIST_GROUPS, version),
         {"states_filter": tuple(states), "types_filter": tuple(kind.lower() for kind in types)},
     )
-
-    async def ask() -> Any:
-        answer = await session.call(request, broker=broker)
-        return answer, [answer.error_code]
-
-    answer = await until_ready(session, ask)
+    answer = await session.call(request, broker=broker)
     raise_for(answer.error_code, None, f"groups of broker {broker}")
     return [
         ListedGroup(
@@ -137,6 +123,7 @@ def _type(text: str) -> str | None:
 # -- coordinators
 
 
+@asked_again
 async def coordinators(session: Session, group_ids: Iterable[str]) -> dict[str, int]:
     """By group the broker that coordinates it; those that were just listed need not be looked for."""
     ids = list(dict.fromkeys(group_ids))
@@ -147,30 +134,16 @@ async def coordinators(session: Session, group_ids: Iterable[str]) -> dict[str, 
 async def _find(session: Session, group_id: str) -> None:
     from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
 
-    async def ask() -> Any:
-        answer = await session.call(FindCoordinatorRequest(key=group_id, key_type=cast(Any, _GROUP_KEY)))
-        return answer, [answer.error_code]
-
-    answer = await until_ready(session, ask)
+    answer = await session.call(FindCoordinatorRequest(key=group_id, key_type=cast(Any, _GROUP_KEY)))
     raise_for(answer.error_code, answer.error_message, f"the coordinator of group {group_id}")
     session.brokers[answer.node_id] = Address(answer.host, answer.port)
     session.coordinators[group_id] = answer.node_id
 
 
-async def until_ready(session: Session, ask: Callable[[], Awaitable[tuple[T, Sequence[ErrorCode]]]]) -> T:
-    """Asks again while a coordinator is on its way; after the time for an answer gives the last one."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + session.cluster.timeout_s
-    while True:
-        answer, codes = await ask()
-        if not _NOT_NOW.intersection(codes) or loop.time() >= deadline:
-            return answer
-        await asyncio.sleep(_AGAIN_AFTER_S)
-
-
 # -- describing
 
 
+@asked_again
 async def describe(session: Session, group_ids: Sequence[str]) -> dict[str, Group]:
     """Each group as it is; one that is not there has the state Dead. OttlaError if one cannot be asked."""
     by_broker: dict[int, list[str]] = defaultdict(list)
@@ -219,7 +192,7 @@ async def _consumer_groups(session: Session, broker: int, group_ids: Sequence[st
         request_type(CONSUMER_GROUP_DESCRIBE, version),
         {"group_ids": group_ids, "include_authorized_operations": False},
     )
-    answer = await _ask(session, broker, request)
+    answer = await session.call(request, broker=broker)
     found = {}
     for group in answer.groups:
         if group.error_code in (ErrorCode.group_id_not_found, ErrorCode.unsupported_version):
@@ -271,7 +244,7 @@ async def _classic_groups(session: Session, broker: int, group_ids: Sequence[str
         return {}
     request = DescribeGroupsRequest(groups=cast(Any, tuple(group_ids)), include_authorized_operations=False)
     found = {}
-    for group in (await _ask(session, broker, request)).groups:
+    for group in (await session.call(request, broker=broker)).groups:
         raise_for(group.error_code, None, f"group {group.group_id}")
         is_of_consumers = group.protocol_type == "consumer"
         members = tuple(
@@ -291,29 +264,35 @@ async def _classic_groups(session: Session, broker: int, group_ids: Sequence[str
     return found
 
 
-async def _ask(session: Session, broker: int, request: Any) -> Any:
-    """Of groups: as `until_ready` does, whichever of them is not."""
-
-    async def ask() -> Any:
-        answer = await session.call(request, broker=broker)
-        rows = answer.results if hasattr(answer, "results") else answer.groups
-        return answer, [row.error_code for row in rows]
-
-    return await until_ready(session, ask)
-
-
 # -- deleting
 
 
 async def delete_groups(session: Session, group_ids: Sequence[str]) -> dict[str, Refusal | None]:
     """For each group None, or why it could not be deleted."""
+    outcome: dict[str, Refusal | None] = {}
+    try:
+        await _delete(session, group_ids, outcome)
+    except Moving as error:
+        refused = Refusal(error.code, str(error))
+        return {group_id: outcome.get(group_id, refused) for group_id in dict.fromkeys(group_ids)}
+    return {group_id: outcome[group_id] for group_id in dict.fromkeys(group_ids)}
+
+
+@asked_again
+async def _delete(session: Session, group_ids: Sequence[str], outcome: dict[str, Refusal | None]) -> None:
+    """Those of which the outcome is not known yet."""
     from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 
     by_broker: dict[int, list[str]] = defaultdict(list)
-    for group_id, broker in (await coordinators(session, group_ids)).items():
+    left = [group_id for group_id in group_ids if group_id not in outcome]
+    for group_id, broker in (await coordinators(session, left)).items():
         by_broker[broker].append(group_id)
-    outcome: dict[str, Refusal | None] = {}
+    moving = ErrorCode.none
     for broker, ids in by_broker.items():
-        answer = await _ask(session, broker, DeleteGroupsRequest(groups_names=cast(Any, tuple(ids))))
-        outcome |= {result.group_id: refusal(result.error_code, None) for result in answer.results}
-    return {group_id: outcome[group_id] for group_id in dict.fromkeys(group_ids)}
+        answer = await session.call(DeleteGroupsRequest(groups_names=cast(Any, tuple(ids))), broker=broker)
+        for result in answer.results:
+            if result.error_code in MOVING:
+                moving = result.error_code
+            else:
+                outcome[result.group_id] = refusal(result.error_code, None)
+    raise_for(moving, None, "the coordinator moves")

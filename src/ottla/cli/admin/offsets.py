@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
+from ottla.cli.admin.moving import Moving, asked_again
 from ottla.cli.admin.session import Session, raise_for
-from ottla.cli.admin.topics import CHANGE_WITHIN_S, TopicInfo, by_topic, change_timeout
-from ottla.model.errors import ErrorCode, OttlaError
+from ottla.cli.admin.topics import CHANGE_WITHIN_S, TopicInfo, by_topic, change_timeout, topics
+from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-_LOOKS: Final = 50
-_LOOK_AGAIN_S: Final = 0.1
 
 
 async def offsets(
@@ -27,13 +25,16 @@ async def offsets(
     return {partition: offset for (_, partition), offset in found.items()}
 
 
+@asked_again
 async def offsets_of(
-    session: Session, topics: Iterable[TopicInfo], partitions: Iterable[TopicPartition], timestamp: int
+    session: Session, found: Iterable[TopicInfo], partitions: Iterable[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, int]:
     """Like `offsets`, of partitions of many topics: each leader is asked once."""
     from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-    known = {topic.name: topic for topic in topics}
+    known = {topic.name: topic for topic in found}
+    if not session.brokers:  # forgotten, as is who leads
+        known = {topic.name: topic for topic in await topics(session, list(known))}
     asked: dict[int, list[ListOffsetsTopic]] = defaultdict(list)
     for name, numbers in by_topic(partitions).items():
         for leader, led in _by_leader(known[name], numbers).items():
@@ -42,28 +43,17 @@ async def offsets_of(
                 for number in led
             )
             asked[leader].append(ListOffsetsTopic(name=cast(Any, name), partitions=rows))
-    found: dict[TopicPartition, int] = {}
+    told: dict[TopicPartition, int] = {}
     for leader, rows_of_topics in asked.items():
         request = ListOffsetsRequest(
             replica_id=cast(Any, -1), isolation_level=cast(Any, 0), topics=tuple(rows_of_topics)
         )
-        for topic in (await _once_known(session, request, leader)).topics:
+        for topic in (await session.call(request, broker=leader)).topics:
             for part in topic.partitions:
                 place = TopicPartition(topic.name, part.partition_index)
                 raise_for(part.error_code, None, f"offsets of {place}")
-                found[place] = part.offset
-    return found
-
-
-async def _once_known(session: Session, request: Any, leader: int) -> Any:
-    """A leader that was elected a moment ago does not know yet what is committed (KIP-207)."""
-    for _ in range(_LOOKS):
-        answer = await session.call(request, broker=leader)
-        codes = {part.error_code for topic in answer.topics for part in topic.partitions}
-        if ErrorCode.offset_not_available not in codes:
-            break
-        await asyncio.sleep(_LOOK_AGAIN_S)
-    return answer
+                told[place] = part.offset
+    return told
 
 
 async def delete_records(session: Session, topic: TopicInfo, before: Mapping[int, int]) -> dict[int, int]:
@@ -94,6 +84,8 @@ def _by_leader(topic: TopicInfo, only: Sequence[int] | None) -> dict[int, list[i
         if only is not None and partition.number not in only:
             continue
         if partition.leader < 0:
-            raise OttlaError(f"{topic.name}-{partition.number} has no leader now; is a broker down?")
+            raise Moving(
+                f"{topic.name}-{partition.number} has no leader now; is a broker down?", ErrorCode.leader_not_available
+            )
         led[partition.leader].append(partition.number)
     return led

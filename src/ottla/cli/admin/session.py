@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
+from ottla.cli.admin.moving import MOVING, BrokerGone, Moving
 from ottla.cli.cluster_options import Address, Cluster
 from ottla.env.network import TcpNetwork
 from ottla.model.errors import ErrorCode, OttlaError
@@ -64,7 +65,7 @@ def _check_plain(cluster: Cluster) -> None:
 
 
 class Session:
-    """Requests go to the broker that was reached first, unless they say to which."""
+    """Requests go to the broker that was reached first, or another where that has gone, unless they say to which."""
 
     def __init__(self, cluster: Cluster, first: Connection) -> None:
         self.cluster = cluster
@@ -72,36 +73,49 @@ class Session:
         self.coordinators: dict[str, int] = {}  # of groups, as they were found
         self._first = first
         self._others: dict[int, Connection] = {}
+        self._met: dict[Address, None] = dict.fromkeys(cluster.bootstrap)  # whoever could take the place of the first
 
     async def call(self, request: Any, *, broker: int | None = None, longer_s: float = 0.0) -> Any:
         """`longer_s` is what the broker itself may take, on top of the time that any answer may take."""
-        connection = self._first if broker is None else await self._to(broker)
+        connection = await self._to(broker)
         within_s = self.cluster.timeout_s + longer_s
         with _answered(connection, within_s):
             return await connection.call(request, within=within_s)
 
     async def newest(self, key: int, wanted: int, *, broker: int | None = None) -> int | None:
         """The newest version of an API that the broker has, up to the wanted one; None if it does not have the API."""
-        connection = self._first if broker is None else await self._to(broker)
+        connection = await self._to(broker)
         if not connection.versions:
             with _answered(connection, self.cluster.timeout_s):
                 await connection.negotiate(within=self.cluster.timeout_s)
         offered = connection.versions.get(key)
         return None if offered is None or offered.oldest > wanted else min(offered.newest, wanted)
 
-    async def _to(self, broker: int) -> Connection:
-        if broker not in self._others:
+    def forget(self) -> None:
+        """Who leads and coordinates what: it will be asked anew."""
+        self._met |= dict.fromkeys(self.brokers.values())
+        self.brokers = {}
+        self.coordinators = {}
+
+    async def _to(self, broker: int | None) -> Connection:
+        if broker is None:
+            if self._first.is_closed:
+                met = (*self._met, *self.brokers.values())
+                self._first = await _connect_to_any(self.cluster._replace(bootstrap=tuple(dict.fromkeys(met))))
+            return self._first
+        known = self._others.get(broker)
+        if known is None or known.is_closed:
             if broker not in self.brokers:
                 raise OttlaError(f"there is no broker {broker}; there are {', '.join(map(str, sorted(self.brokers)))}")
             address = self.brokers[broker]
             try:
-                self._others[broker] = await _connect(address, self.cluster.timeout_s)
+                known = self._others[broker] = await _connect(address, self.cluster.timeout_s)
             except ConnectionFailed as error:
-                raise OttlaError(
+                raise BrokerGone(
                     f"broker {broker} cannot be reached at {address}, where the cluster says that it is "
                     f"({_reason(error)})"
                 ) from None
-        return self._others[broker]
+        return known
 
     async def close(self) -> None:
         for connection in (self._first, *self._others.values()):
@@ -117,6 +131,8 @@ def _answered(connection: Connection, within_s: float) -> Iterator[None]:
             f"{connection.peer} took the connection and has not answered within {within_s:g} s. Is it a Kafka listener "
             "(and one without TLS)? A broker that is only slow gets more time by --timeout."
         ) from None
+    except ConnectionFailed as error:
+        raise BrokerGone(str(error)) from error
 
 
 async def _connect_to_any(cluster: Cluster) -> Connection:
@@ -168,5 +184,7 @@ def refusal(code: ErrorCode, message: str | None) -> Refusal | None:
 
 
 def raise_for(code: ErrorCode, message: str | None, what: str) -> None:
+    if code in MOVING:
+        raise Moving(f"{what}: {Refusal(code, message)}", code)
     if code is not ErrorCode.none:
         raise OttlaError(f"{what}: {Refusal(code, message)}")

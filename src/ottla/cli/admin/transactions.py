@@ -6,9 +6,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from ottla.cli.admin.groups import until_ready
+from ottla.cli.admin.moving import asked_again
 from ottla.cli.admin.session import Session, raise_for
 from ottla.cli.admin.topics import TopicInfo, topics
 from ottla.cli.cluster_options import Address
@@ -62,6 +62,7 @@ class OpenProducer(NamedTuple):
     """The timestamp of its last batch."""
 
 
+@asked_again
 async def list_ids(
     session: Session, states: Sequence[str] = (), longer_than_ms: int = -1, producer_ids: Sequence[int] = ()
 ) -> list[ListedId]:
@@ -80,12 +81,7 @@ async def list_ids(
             "duration_filter": longer_than_ms, "transactional_id_pattern": None,
         }  # fmt: skip
         request = build(request_type(LIST_TRANSACTIONS, version), values)
-
-        async def ask(request: Any = request, broker: int = broker) -> Any:
-            answer = await session.call(request, broker=broker)
-            return answer, [answer.error_code]
-
-        answer = await until_ready(session, ask)
+        answer = await session.call(request, broker=broker)
         raise_for(answer.error_code, None, f"transactions of broker {broker}")
         found += [
             ListedId(row.transactional_id, broker, row.producer_id, row.transaction_state)
@@ -99,15 +95,12 @@ async def describe(session: Session, names: Iterable[str]) -> list[TransactionIn
     return list(await asyncio.gather(*(_describe(session, name) for name in names)))
 
 
+@asked_again
 async def _describe(session: Session, name: str) -> TransactionInfo:
-    async def ask() -> Any:
-        broker = await _coordinator(session, name)
-        values = {"transactional_ids": (name,)}
-        answer = await session.call(build(request_type(DESCRIBE_TRANSACTIONS, 0), values), broker=broker)
-        (row,) = answer.transaction_states
-        return (row, broker), [row.error_code]
-
-    row, broker = await until_ready(session, ask)
+    broker = await _coordinator(session, name)
+    values = {"transactional_ids": (name,)}
+    answer = await session.call(build(request_type(DESCRIBE_TRANSACTIONS, 0), values), broker=broker)
+    (row,) = answer.transaction_states
     if row.error_code is ErrorCode.transactional_id_not_found:
         raise OttlaError(f"there is no transactional id {name}; `ottla txn list` shows those that are there")
     raise_for(row.error_code, None, f"transactional id {name}")
@@ -126,12 +119,7 @@ async def _describe(session: Session, name: str) -> TransactionInfo:
 
 async def _coordinator(session: Session, name: str) -> int:
     request = build(request_type(FIND_COORDINATOR, 3), {"key": name, "key_type": _TRANSACTION_KEY})
-
-    async def ask() -> Any:
-        answer = await session.call(request)
-        return answer, [answer.error_code]
-
-    answer = await until_ready(session, ask)
+    answer = await session.call(request)
     raise_for(answer.error_code, answer.error_message, f"the coordinator of {name}")
     session.brokers[answer.node_id] = Address(answer.host, answer.port)
     return int(answer.node_id)
@@ -181,6 +169,7 @@ async def owners(session: Session, producers: Sequence[OpenProducer]) -> dict[in
     return found
 
 
+@asked_again
 async def end_by_force(session: Session, name: str) -> TransactionInfo:
     """Whoever has the id is fenced, and what he has open aborted: as if another producer began."""
     before = (await describe(session, [name]))[0]

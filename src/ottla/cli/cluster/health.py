@@ -46,8 +46,7 @@ def judged(
         for part in topic.partitions:
             move = moves.get(TopicPartition(topic.name, part.number))
             adding = 0 if move is None else len(move.adding)
-            needed = min(min_isr[topic.name], len(part.replicas))
-            rows.append((topic, part, states(part, needed, adding)))
+            rows.append((topic, part, states(part, min_isr[topic.name], adding)))
     told: dict[str, Any] = {
         "cluster_id": nodes.cluster_id,
         "controller": members.leader,

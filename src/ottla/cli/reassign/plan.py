@@ -16,7 +16,7 @@ from ottla.cli.reassign.brokers_option import BrokerList
 from ottla.model.names import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.cli.admin.brokers import Brokers
+    from ottla.cli.admin.brokers import Broker, Brokers
     from ottla.cli.admin.session import Session
     from ottla.cli.reassign.planning import Replicas
 
@@ -44,7 +44,8 @@ def command(
     output: str | None,
     cluster: Cluster,
 ) -> None:
-    """Propose where partitions should be: on all brokers alike, in different racks, with the fewest moves.
+    """Propose where partitions should be: on all brokers alike, in different racks and on different machines, with
+    the fewest moves.
 
     Of the named topics, or of all. Nothing is changed. The file, which kafka-reassign-partitions.sh reads
     too, holds only the partitions that change.
@@ -85,7 +86,7 @@ async def _plan(
     missing = [name for name in names if name not in {topic.name for topic in found}]
     if missing:
         await topics.topics(there, missing[:1])  # complains, with a hint
-    racks = _chosen(await brokers.brokers(there), wanted, removed)
+    chosen = _chosen(await brokers.brokers(there), wanted, removed)
     placed = {
         TopicPartition(topic.name, part.number): part.replicas for topic in found for part in topic.partitions
     }  # fmt: skip
@@ -94,7 +95,9 @@ async def _plan(
     leaders = {TopicPartition(topic.name, part.number): part.leader for topic in found for part in topic.partitions}
     asked = [replica_logs.Replica(place, leaders[place]) for place in now if leaders[place] >= 0]
     sizes = {replica.partition: size for replica, size in (await replica_logs.sizes(there, asked)).items()}
-    proposed = plan(now, racks, staying=staying, sizes=sizes)
+    racks = {broker.id: broker.rack for broker in chosen}
+    hosts = {broker.id: broker.address.host for broker in chosen}
+    proposed = plan(now, racks, hosts=hosts, staying=staying, sizes=sizes)
     rows = []
     for place, replicas in sorted(proposed.items()):
         adding = [broker for broker in replicas if broker not in now[place]]
@@ -115,14 +118,14 @@ def _held(placed: Mapping[TopicPartition, Sequence[int]]) -> Counter[int]:
     return Counter(broker for replicas in placed.values() for broker in replicas)
 
 
-def _chosen(found: Brokers, wanted: tuple[int, ...] | None, removed: Sequence[int]) -> dict[int, str | None]:
+def _chosen(found: Brokers, wanted: tuple[int, ...] | None, removed: Sequence[int]) -> list[Broker]:
     from ottla.model.errors import OttlaError
 
     up = found.up
     for broker in wanted or ():
         if broker not in up:
             raise OttlaError(f"broker {broker} is not up; up are {', '.join(map(str, sorted(up)))}")
-    chosen = {broker: up[broker].rack for broker in wanted or up if broker not in removed}
+    chosen = [up[broker] for broker in wanted or up if broker not in removed]
     if not chosen:
         raise OttlaError("no broker is left to move to")
     return chosen
