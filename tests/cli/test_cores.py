@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from tests.cli.command import OTTLA, run_ottla
 
 from ottla.cli.cores import for_core
+from ottla.cli.ports import is_free
 from ottla.model.errors import OttlaError
 from ottla.testing.apache_kafka import free_port
 
@@ -62,15 +64,37 @@ def test_what_cannot_be_counted_on_from_is_refused(change: dict[str, str | None]
         for_core(values, 1)
 
 
-def test_nodes_of_one_file_are_one_cluster_and_stop_together(tmp_path: Path) -> None:
-    port, controller = free_port(), free_port()
-    file = tmp_path / "server.properties"
+def write_file(folder: Path, port: int) -> Path:
+    controller = free_port()
+    file = folder / "server.properties"
     file.write_text(
         "process.roles=broker,controller\nnode.id=10\n"
         f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n"
         f"controller.listener.names=CONTROLLER\ncontroller.quorum.voters=10@127.0.0.1:{controller}\n"
-        f"log.dirs={tmp_path}/data\noffsets.topic.replication.factor=1\n"
+        f"log.dirs={folder}/data\noffsets.topic.replication.factor=1\n"
     )
+    return file
+
+
+def start(command: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*OTTLA, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+
+
+def shown_until(process: subprocess.Popen[str], end: str) -> str:
+    assert process.stdout is not None
+    shown = ""
+    for line in process.stdout:
+        shown += line
+        if end in line:
+            break
+    return shown
+
+
+def test_nodes_of_one_file_are_one_cluster_and_stop_together(tmp_path: Path) -> None:
+    port = free_port()
+    file = write_file(tmp_path, port)
     command = ["broker", "--config", str(file), "--cores", "2"]
     unformatted = run_ottla(*command)
     assert unformatted.returncode == 1 and f"-c {file} --cores 2" in unformatted.stderr
@@ -78,16 +102,10 @@ def test_nodes_of_one_file_are_one_cluster_and_stop_together(tmp_path: Path) -> 
     formatted = run_ottla("storage", "format", f"--cluster-id={cluster_id}", "-c", str(file), "--cores", "2")
     assert formatted.returncode == 0 and f"{tmp_path}/data/core-1 for node 11" in formatted.stderr
 
-    process = subprocess.Popen(
-        [*OTTLA, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
-    assert process.stdout is not None
-    shown = ""
-    for line in process.stdout:
-        shown += line
-        if "2 nodes are up." in line:
-            break
+    process = start(command)
+    shown = shown_until(process, "2 nodes are up.")
     assert "Node 10 is up at 127.0.0.1:" in shown and "Node 11 is up at 127.0.0.1:" in shown, shown
+    assert " node 10 ottla.broker: serving clients" in shown and " node 11 ottla.broker: serving clients" in shown
     told = run_ottla("cluster", "nodes", "-O", "json", address=f"127.0.0.1:{port}")
     assert [(row["node"], row["roles"], row["state"]) for row in json.loads(told.stdout)] == [
         (10, ["broker", "controller"], "active"), (11, ["broker"], "up"),
@@ -98,3 +116,26 @@ def test_nodes_of_one_file_are_one_cluster_and_stop_together(tmp_path: Path) -> 
     assert [line for line in rest.splitlines() if line.endswith("has stopped.")] == [
         "Node 11 has stopped.", "Node 10 has stopped.",
     ]  # fmt: skip
+
+
+def free_ports_side_by_side() -> tuple[int, int]:
+    while True:
+        port = free_port()
+        if is_free("127.0.0.1", port) and is_free("127.0.0.1", port + 1):
+            return port, port + 1
+
+
+def test_a_node_that_finds_its_port_taken_is_named_and_the_others_run(tmp_path: Path) -> None:
+    port, number = free_ports_side_by_side()
+    with socket.create_server(("127.0.0.1", number)):
+        file = write_file(tmp_path, port)
+        cluster_id = run_ottla("storage", "random-uuid").stdout.strip()
+        run_ottla("storage", "format", f"--cluster-id={cluster_id}", "-c", str(file), "--cores", "2")
+        process = start(["broker", "--config", str(file), "--cores", "2"])
+        shown = shown_until(process, "nodes are up")
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert f"Node 11: cannot listen on PLAINTEXT://127.0.0.1:{number}: " in shown, shown
+    assert "stop it, or change `listeners`" in shown
+    assert "1 of 2 nodes are up, all but 11." in shown
+    assert process.returncode == 1

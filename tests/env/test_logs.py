@@ -54,6 +54,13 @@ def test_colour_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in plain.getvalue()
 
 
+def test_of_several_nodes_that_write_to_one_place_each_line_names_its_own() -> None:
+    out = io.StringIO()
+    logs.set_up("human", out, node_id=3, among_others=True)
+    LOGGER.info("oh")
+    assert out.getvalue().endswith(" INFO    node 3 ottla.test: oh\n")
+
+
 def test_json_has_an_object_a_line_with_fields_of_its_own() -> None:
     out = io.StringIO()
     logs.set_up("json", out, node_id=3)

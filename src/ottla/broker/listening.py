@@ -3,6 +3,7 @@ limits of its own."""
 
 from __future__ import annotations
 
+import errno
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -87,7 +88,7 @@ class Listening:
                 socket_options(self._node.config),
             )
         except OSError as error:
-            raise OttlaError(f"cannot listen on {endpoint}: {error.strerror or error}") from error
+            raise OttlaError(f"cannot listen on {endpoint}: {error.strerror or error}{_advice(error)}") from error
         self.listeners[endpoint.name] = listener
         limits.on_room.append(listener.resume)
         return listener
@@ -104,3 +105,13 @@ class Listening:
     def _check_stalled(self) -> None:
         self.connections.close_stalled(self._node.env.loop.time())
         self._node.timers.after(_STALL_CHECK_MS, self._check_stalled)
+
+
+def _advice(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return ". Another program has that port, maybe a node that still runs: stop it, or change `listeners`"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return (
+            ". `listeners` must name an address of this machine; what others shall use goes into advertised.listeners"
+        )
+    return ""

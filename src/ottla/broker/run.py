@@ -44,15 +44,15 @@ def real_env() -> Env:
     return env
 
 
-def run(config: BrokerConfig, *, on_started: Callable[[str], None]) -> None:
+def run(config: BrokerConfig, *, on_started: Callable[[str], None], among_others: bool = False) -> None:
     """Returns after a clean stop (SIGINT, SIGTERM or SIGHUP). SIGUSR1 writes the loop's lag to the log.
 
     A stop that takes long says what it waits for, and a second SIGINT then ends the process as it is.
 
     A signal while the node starts stops it as soon as it has, or at once while it waits for a quorum: `on_started` is
-    then not called.
+    then not called. `among_others` is whether other nodes log to the same place.
     """
-    logs.set_up(str(config.get("ottla.log.format")), node_id=config.node_id)
+    logs.set_up(str(config.get("ottla.log.format")), node_id=config.node_id, among_others=among_others)
     raise_file_limit()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         runner.run(_serve(config, on_started))

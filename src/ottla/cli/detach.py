@@ -51,7 +51,7 @@ def be_a_daemon(log: Path) -> None:
     os.close(out)
 
 
-def run_child(node: Callable[[Callable[[str], None]], object], ready: int) -> None:
+def run_child(node: Callable[[Callable[[str], None]], object], ready: int, name: str = "ottla") -> None:
     """Never returns: what the caller's stack would do afterwards is the parent's business."""
 
     def started(address: str) -> None:
@@ -63,7 +63,7 @@ def run_child(node: Callable[[Callable[[str], None]], object], ready: int) -> No
         node(started)
         code = 0
     except OttlaError as error:
-        print(f"ottla: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
     except BaseException:

@@ -44,11 +44,17 @@ _INDENT: Final = "    "  # no line of a trace, which may quote a stranger, looks
 _COLOURS: Final = {logging.WARNING: "33", logging.ERROR: "31", logging.CRITICAL: "1;31", logging.DEBUG: "2"}
 
 
-def set_up(form: str, stream: TextIO | None = None, *, node_id: int | None = None) -> None:
-    """From now on everything at INFO and above goes to the stream (standard error), in this form."""
+def set_up(
+    form: str, stream: TextIO | None = None, *, node_id: int | None = None, among_others: bool = False
+) -> None:  # fmt: skip
+    """From now on everything at INFO and above goes to the stream (standard error), in this form.
+
+    Programs are always told which node it is; people where `among_others` others write to the same place.
+    """
     out = stream if stream is not None else sys.stderr
     handler = logging.StreamHandler(out)
-    formatter = JsonFormatter(node_id) if form == "json" else HumanFormatter(colour=_wants_colour(out))
+    who = f"node {node_id} " if among_others else ""
+    formatter = JsonFormatter(node_id) if form == "json" else HumanFormatter(colour=_wants_colour(out), who=who)
     handler.setFormatter(formatter)
     root = logging.getLogger()
     for old in list(root.handlers):
@@ -69,9 +75,10 @@ def without_secrets(text: str) -> str:
 
 
 class HumanFormatter(logging.Formatter):
-    def __init__(self, *, colour: bool) -> None:
+    def __init__(self, *, colour: bool, who: str = "") -> None:
         super().__init__()
         self._colour = colour
+        self._who = who
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created)
@@ -80,7 +87,7 @@ class HumanFormatter(logging.Formatter):
         if self._colour and (code := _COLOURS.get(record.levelno)) is not None:
             level = f"\x1b[{code}m{level}\x1b[0m"
         message = _CONTROL.sub(_escaped, without_secrets(record.getMessage()))
-        line = f"{when} {level} {record.name}: {message}"
+        line = f"{when} {level} {self._who}{record.name}: {message}"
         trace = _trace_of(self, record)
         return f"{line}\n{trace}" if trace else line
 

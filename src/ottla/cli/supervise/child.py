@@ -96,9 +96,9 @@ class Child:
             from ottla.broker.run import run
 
             self._prepare()
-            run(self._config, on_started=started)
+            run(self._config, on_started=started, among_others=self.log is None)
 
-        run_child(node, ready)
+        run_child(node, ready, "ottla" if self.log is not None else f"Node {self.place.id}")
 
     def serves(self) -> None:
         """Its pipe can be read: it says that it serves, or has ended before it did."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ottla.cli.cores import for_core
@@ -32,6 +32,13 @@ def run_cores(file: Path, values: Mapping[str, str], where: Mapping[str, str], c
 
     by_id = {config.node_id: config for config in configs}
     supervisor = Supervisor(None, Layout("", tuple(places)), by_id, show, lambda: None, lambda config: None)
-    supervisor.run(lambda: note(f"{cores} nodes are up."))
+    supervisor.run(lambda: note(_how_many_are_up(supervisor.children.values())))
     if any(child.state is State.ENDED for child in supervisor.children.values()):
         sys.exit(1)
+
+
+def _how_many_are_up(children: Collection[Child]) -> str:
+    missing = [str(child.place.id) for child in children if child.state is not State.UP]
+    if not missing:
+        return f"{len(children)} nodes are up."
+    return f"{len(children) - len(missing)} of {len(children)} nodes are up, all but {', '.join(missing)}."
