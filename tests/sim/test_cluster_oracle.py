@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from ottla.sim.cluster.oracle import Oracle
 from ottla.sim.log_files import PartitionId
 
@@ -24,6 +24,7 @@ class Told:
         self.now = 1.0
         self.oracle = Oracle(lambda: self.now)
         self._offset = 0
+        self.brokers: dict[int, BrokerImage] = {}
         self.oracle.watch(KEY, "t-0")
         self.partition = FIRST
         self.publish()
@@ -35,7 +36,7 @@ class Told:
 
     def image(self) -> MetadataImage:
         topic = TopicImage(TOPIC, "t", {0: self.partition})
-        return MetadataImage(offset=self._offset, topics={TOPIC: topic})
+        return MetadataImage(offset=self._offset, topics={TOPIC: topic}, brokers=self.brokers)
 
     def acked(self, offset: int, value: bytes = b"a", since: float = 1.0) -> None:
         self.oracle.acknowledges(KEY, offset, (value,), "p", -1, since)
@@ -134,3 +135,22 @@ def test_metadata_is_the_same_for_all_and_epochs_only_grow() -> None:
     assert "node 3 has other metadata" in told.oracle.violations[0]
     told.publish(leader_epoch=0, leader=1)
     assert "the epoch of t-0 went from 1 to 0" in told.oracle.violations[1]
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+def test_nobody_is_taken_into_the_isr_who_is_fenced(fenced: bool) -> None:
+    told = Told()
+    told.publish(isr=(1, 2), partition_epoch=1)
+    told.brokers = {3: BrokerImage(3, 7, TOPIC, (), {}, None, fenced, False, ())}
+    told.publish(isr=(1, 2, 3), partition_epoch=2)
+
+    assert (told.oracle.violations != []) == fenced
+
+
+def test_whoever_looks_closer_is_told_of_each_change_of_an_isr() -> None:
+    told, seen = Told(), []
+    told.oracle.on_isr = lambda story: seen.append((story.isr, story.elr))
+    told.publish(isr=(1,), elr=(2,), partition_epoch=1)
+    told.publish(partition_epoch=2)
+
+    assert seen == [((1,), (2,))]

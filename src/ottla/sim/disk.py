@@ -61,6 +61,8 @@ class SimDisk:
         self._platter = Platter() if platter is None else platter
         self._faults = Faults()
         self._locks: list[Inode] = []
+        self._folders: dict[str, Folder] = {}
+        """Those that were asked for, by path; forgotten as soon as any folder goes elsewhere."""
 
     # Faults
 
@@ -242,6 +244,8 @@ class SimDisk:
 
     def _name(self, operation: Operation, path: str, *namings: Naming, details: str = "") -> None:
         self.mutate(operation, path, lambda: self._platter.change(*namings), details=details)
+        if isinstance(namings[-1].moved, Folder):
+            self._folders.clear()
 
     # For SimFile
 
@@ -297,8 +301,20 @@ class SimDisk:
 
     def _find(self, path: str) -> Node | None:
         self.check_alive(path)
+        path, parent, name = _placed(path)
+        folder = self._folders.get(parent)
+        if folder is None:
+            found = self._walked(parent)
+            if not isinstance(found, Folder):
+                return None
+            folder = self._folders[parent] = found
+        return folder.entries.get(name) if name else folder
+
+    def _walked(self, path: str) -> Node | None:
         node: Node = self._platter.root
-        for name in _names(path):
+        for name in path.split("/"):
+            if not name:
+                continue
             if not isinstance(node, Folder) or (child := node.entries.get(name)) is None:
                 return None
             node = child
@@ -320,7 +336,9 @@ class SimDisk:
         path, parent, name = _placed(path)
         if not name:
             return path, self._platter.root, "", self._folder("/")
-        folder = self._folder(parent)
+        folder = self._folders.get(parent)
+        if folder is None or not self.alive:
+            folder = self._folder(parent)
         return path, folder, name, folder.entries.get(name)
 
 
@@ -385,6 +403,9 @@ class SimFile:
             details=f"to {size}",
         )
 
+    def write_out(self, position: int, size: int) -> None:
+        """What is not synced may be lost all the same."""
+
     def sync(self) -> None:
         self._check_open()
         failed = partial(self.inode.sync_failed, self._disk.random)
@@ -404,11 +425,6 @@ def _normal(path: str) -> str:
 
 
 @lru_cache(maxsize=20_000)  # the same paths are asked for again and again
-def _names(path: str) -> tuple[str, ...]:
-    return tuple(name for name in _normal(path).split("/") if name)
-
-
-@lru_cache(maxsize=20_000)
 def _placed(path: str) -> tuple[str, str, str]:
     """Made normal, its folder, and its name there."""
     path = _normal(path)

@@ -62,6 +62,8 @@ class Faults:
         return fault
 
     def error(self, operation: Operation, path: str) -> OSError | None:
+        if not self._faults:
+            return None
         for fault in self._faults:
             if fault.hits(operation, path):
                 if fault.times is not None:

@@ -139,15 +139,17 @@ class LogCursor:
         self._segment = -1
         self._position = 0
         self._next = 0
+        self._content: bytearray | None = None
+        """Of the segment, when it was read last: a cleaned one that has taken its place is another."""
 
     def read(self, disk: SimDisk, start: int, end: int) -> Iterator[StoredBatch]:
         """The batches that hold the offsets from `start` to before `end`."""
-        if start < self._next or self._gaps:
+        if start < self._next or (self._gaps and not self._is_where_it_was(disk)):
             self._segment = -1
         while start < end:
             if self._segment < 0 and not self._find(disk, start):
                 return
-            content = disk.content(self._path(self._segment))
+            content = self._content = disk.content(self._path(self._segment))
             if content is None:
                 self._segment = -1
                 return
@@ -169,6 +171,14 @@ class LogCursor:
                 self._segment, start = -1, next((base for base in self._bases(disk) if base > read), end)
             elif start == found:
                 return  # nothing more, or nothing that can be read
+
+    def _is_where_it_was(self, disk: SimDisk) -> bool:
+        return (
+            self._segment >= 0
+            and self._content is not None
+            and disk.content(self._path(self._segment)) is self._content
+            and self._position <= len(self._content)
+        )
 
     def _path(self, base: int) -> str:
         return f"{self._folder}/{base:020d}{LOG_SUFFIX}"

@@ -39,15 +39,22 @@ class Naming(NamedTuple):
 class Change:
     """Happens as a whole or not at all."""
 
-    __slots__ = ("folders", "namings", "subjects")
+    __slots__ = ("_subjects", "folders", "namings")
 
     def __init__(self, namings: tuple[Naming, ...]) -> None:
         self.namings = namings
-        self.folders = tuple([id(naming.folder) for naming in namings])
-        self.subjects: frozenset[object] = frozenset(
-            subject for naming in namings for subject in ((id(naming.folder), naming.name), id(naming.moved))
-        )
+        self.folders = (id(namings[0].folder), id(namings[-1].folder))
+        self._subjects: frozenset[object] | None = None
+
+    @property
+    def subjects(self) -> frozenset[object]:
         """What comes later and is about one of these follows from it."""
+        if self._subjects is None:
+            subjects: list[object] = []
+            for folder, name, _, moved in self.namings:
+                subjects += ((id(folder), name), id(moved))
+            self._subjects = frozenset(subjects)
+        return self._subjects
 
 
 @dataclass(slots=True)
@@ -56,8 +63,11 @@ class Platter:
     pending: list[Change] = field(default_factory=list)
 
     def change(self, *namings: Naming) -> None:
-        for naming in namings:
-            _put(naming.folder.entries, naming)
+        for folder, name, node, _ in namings:
+            if node is None:
+                folder.entries.pop(name, None)
+            else:
+                folder.entries[name] = node
         self.pending.append(Change(namings))
 
     def sync_folder(self, folder: Folder) -> None:

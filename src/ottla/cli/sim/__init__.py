@@ -13,6 +13,7 @@ COMMANDS: Final = {
     "replay": ("ottla.cli.sim.replay", "Run one seed again, and tell what happened."),
     "shrink": ("ottla.cli.sim.shrink", "Find out how little of a failing seed is needed for it to fail."),
     "coverage": ("ottla.cli.sim.coverage", "Run seeds, and count which of them saw what."),
+    "speed": ("ottla.cli.sim.speed", "Measure how much faster than real time a cluster of three nodes runs."),
 }
 
 

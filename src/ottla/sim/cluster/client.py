@@ -77,6 +77,18 @@ class ClusterClient:
             self._drop(address, connection)
             raise NoAnswer(str(error)) from error
 
+    async def ask_by_hand(self, broker: int, key: int, version: int, body: bytes) -> memoryview:
+        """As `ask`, with bodies that nobody encodes or decodes here."""
+        address = self._brokers.get(broker)
+        if address is None:
+            raise NoAnswer(f"broker {broker} is not known")
+        connection = await self.connection(address)
+        try:
+            return await connection.send_bytes(key, version, (body,), within=ANSWER_WITHIN_S)
+        except (ConnectionFailed, RequestTimedOut) as error:
+            self._drop(address, connection)
+            raise NoAnswer(str(error)) from error
+
     async def send_unanswered(self, broker: int, key: int, version: int, body: bytes) -> None:
         address = self._brokers.get(broker)
         if address is not None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from ottla.model.errors import ErrorCode
 from ottla.record.batch import computed_crc
 from ottla.record.reader import iterate_batches, read_records
 from ottla.record.records import CorruptBatch, Record
+from ottla.replica.fetch_wire import AnswerRow, read_head, read_rows
 from ottla.sim.cluster.cast import Cast
 from ottla.sim.cluster.client import ClusterClient, Leader
 from ottla.sim.cluster.oracle import NOBODY
 from ottla.sim.log_files import PartitionId
+from ottla.sim.workload import fetching
 from ottla.sim.workload.client import FETCH, LIST_OFFSETS, KnownTopic, NoAnswer
 
-VERSION: Final = 13
 _LIST_OFFSETS_VERSION: Final = 7
 _EARLIEST: Final = -2
 
@@ -36,8 +36,10 @@ class Place:
 
 
 class Consumer:
-    def __init__(self, client: ClusterClient, *, max_wait_s: float, max_bytes: int) -> None:
+    def __init__(self, client: ClusterClient, *, max_wait_s: float, max_bytes: int, rest_s: float = 0.0) -> None:
+        """`rest_s` is how long, at most, it does something else between two polls."""
         self._client = client
+        self._rest_s = rest_s
         self._max_wait_s = max_wait_s
         self._max_bytes = max_bytes
         self.places: dict[PartitionId, Place] = {}
@@ -51,6 +53,8 @@ class Consumer:
     async def run(self) -> None:
         while not self._client.stopping:
             await self.poll()
+            if self._rest_s:
+                await self._client.pause(0.0, self._rest_s)
 
     def has_all(self, cast: Cast) -> bool:
         """Up to the ends of the leaders' logs."""
@@ -78,47 +82,27 @@ class Consumer:
         oracle, since = self._client.oracle, self._client.oracle.now()
         believed = {key: self._client.leaders[key] for key in keys}
         try:
-            answer = await self._client.ask(leader, FETCH, VERSION, self._request(believed))
+            answer = await self._client.ask_by_hand(leader, FETCH, fetching.VERSION, self._request(believed))
         except NoAnswer:
             return False
-        good = answer.error_code is ErrorCode.none
-        for topic in answer.responses:
-            for row in topic.partitions:
-                place = self.places[PartitionId(topic.topic_id, row.partition_index)]
-                if row.error_code is ErrorCode.none:
-                    self._take(place, row, believed[place.id], since)
-                elif row.error_code is ErrorCode.offset_out_of_range:
-                    await self._find_place_again(place, leader)
-                else:
-                    oracle.counts[f"fetch: {row.error_code.name}"] += 1
-                    good = False
+        good = read_head(answer).code == ErrorCode.none.value
+        for row in read_rows(answer):
+            place = self.places[PartitionId(*row.key)]
+            if row.code == ErrorCode.none.value:
+                self._take(place, row, believed[place.id], since)
+            elif row.code == ErrorCode.offset_out_of_range.value:
+                await self._find_place_again(place, leader)
+            else:
+                oracle.counts[f"fetch: {ErrorCode(row.code).name}"] += 1
+                good = False
         return good
 
-    def _request(self, believed: dict[PartitionId, Leader]) -> dict[str, Any]:
-        topics: dict[object, dict[str, Any]] = {}
-        for key, leader in believed.items():
-            row = {
-                "partition": key.partition,
-                "current_leader_epoch": leader.epoch,
-                "fetch_offset": self.places[key].position,
-                "last_fetched_epoch": -1,
-                "log_start_offset": -1,
-                "partition_max_bytes": self._max_bytes,
-            }
-            topics.setdefault(key.topic_id, {"topic_id": key.topic_id, "partitions": []})["partitions"].append(row)
-        return {
-            "replica_id": -1,
-            "max_wait": timedelta(seconds=0.0 if self._is_behind() else self._max_wait_s),
-            "min_bytes": 1,
-            "max_bytes": self._max_bytes * 3,
-            "isolation_level": 0,
-            "session_id": 0,
-            "session_epoch": -1,
-            "topics": list(topics.values()),
-            "forgotten_topics_data": [],
-        }
+    def _request(self, believed: dict[PartitionId, Leader]) -> bytes:
+        wishes = (fetching.Wish(key, leader.epoch, self.places[key].position) for key, leader in believed.items())
+        max_wait_s = 0.0 if self._is_behind() else self._max_wait_s
+        return fetching.request(wishes, max_wait_s=max_wait_s, max_bytes=self._max_bytes)
 
-    def _take(self, place: Place, row: Any, leader: Leader, since: float) -> None:
+    def _take(self, place: Place, row: AnswerRow, leader: Leader, since: float) -> None:
         oracle, name = self._client.oracle, f"{self._client.name}, {self._client.oracle.name(place.id)}"
         before, mark = place.high_watermark
         if before == leader and row.high_watermark < mark and not oracle.is_excused(place.id, place.since):
@@ -133,9 +117,9 @@ class Consumer:
                     oracle.complain(f"{name}: {error}")
                 oracle.counts["rot found by a consumer"] += 1
 
-    def _read(self, place: Place, row: Any, name: str, since: float) -> None:
+    def _read(self, place: Place, row: AnswerRow, name: str, since: float) -> None:
         oracle = self._client.oracle
-        for header, batch in iterate_batches(row.records):
+        for header, batch in iterate_batches(bytes(row.records)):
             if header.crc != computed_crc(batch):
                 raise CorruptBatch(f"the checksum of the batch at {header.base_offset} is wrong")
             for record in read_records(batch):

@@ -29,6 +29,7 @@ EVENTS: Final = (
     ("records excused", "nodes"),
     ("segments that rot", "disks"),
     ("rot found by a consumer", "disks"),
+    ("replicas that begin anew from a rotten one", "disks"),
     ("fault: empty disk", "disks"),
     ("fault: failing disk", "disks"),
     ("fault: full disk", "disks"),

@@ -92,26 +92,38 @@ class DiskFaults:
         if not stories:
             return
         story = random.choice(stories)
-        (member,) = (each for each in self._members if each.id == random.choice(story.isr))
+        others = [replica for replica in story.isr if replica != story.leader]
+        begins_anew = random.choice(others) if len(others) > 1 and random.random() < 0.5 else None
+        rots = story.leader if begins_anew is not None else random.choice(story.isr)
+        (member,) = (each for each in self._members if each.id == rots)
         places = _cold_batches(member, story)
         if places and member.id not in story.ends:
             path, start, end, offset = random.choice(places)
             member.disk.rot(path, random.randrange(start, end), random.randrange(8))
             self._oracle.rots(member.id, story.id, offset)
+            if begins_anew is not None and begins_anew not in story.ends:
+                self._take_away(begins_anew, story)
+                self._oracle.lost_power(begins_anew, {story.id: 0})
+                self._oracle.counts["replicas that begin anew from a rotten one"] += 1
 
     async def _mend_rot(self) -> None:
-        """As a person would: the node is stopped, and the folder of the partition taken away."""
         for story in list(self._oracle.partitions.values()):
             for node in list(story.rotten):
-                (member,) = (each for each in self._members if each.id == node)
                 await self._others_are_there(story, node)
-                member.kill()
-                files = member.disk.snapshot()
-                for log_dir in member.config.log_dirs:
-                    folder = partition_folders(files, log_dir).get(story.id)
-                    if folder is not None:
-                        member.disk.remove_tree(folder)
+                self._take_away(node, story)
                 self._oracle.mended(node, story.id)
+
+    def _take_away(self, node: int, story: PartitionStory) -> None:
+        """As a person would: the node is stopped, and the folder of the partition taken away."""
+        (member,) = (each for each in self._members if each.id == node)
+        member.kill()
+        files = member.disk.snapshot()
+        for log_dir in member.config.log_dirs:
+            folder = partition_folders(files, log_dir).get(story.id)
+            if folder is not None:
+                member.disk.remove_tree(folder)
+                member.disk.sync_dir(log_dir)  # else a loss of power brings it back
+        member.left.pop(story.id, None)
 
     async def _others_are_there(self, story: PartitionStory, node: int) -> None:
         for _ in range(100):

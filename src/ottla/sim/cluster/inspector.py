@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from ottla.broker.node import Node
+from ottla.broker.replicas import Replicas
+from ottla.log.paths import CLEANED_SUFFIX, SWAP_SUFFIX
+from ottla.raft import quorum_state
+from ottla.raft.metadata_log import METADATA_PARTITION
 from ottla.replica.partition import Partition
 from ottla.sim.cluster.member import Member
 from ottla.sim.cluster.oracle import Oracle, PartitionStory
 from ottla.sim.journal import Place
-from ottla.sim.log_files import LogCursor, PartitionId
+from ottla.sim.log_files import LogCursor, PartitionId, read_folder
 
 _EVERY_S = 0.2
+_QUORUM_STATE: Final = f"{METADATA_PARTITION}/{quorum_state.FILE_NAME}"
 
 
 class Inspector:
@@ -21,6 +28,9 @@ class Inspector:
         self._oracle = oracle
         self._seen: dict[tuple[int, int, PartitionId], tuple[int, LogCursor]] = {}
         """By node, life and partition: up to where its committed records were looked at."""
+        oracle.on_isr = self._isr_changed
+        for member in members:
+            member.on_metadata = partial(self._has_metadata, member)
 
     async def watch(self) -> None:
         while True:
@@ -37,6 +47,8 @@ class Inspector:
     def _look_at(self, member: Member, node: Node) -> None:
         if member.is_controller and node.raft.is_leader:
             self._oracle.leads_quorum(node.raft.epoch, member.id)
+        if member.is_controller:
+            self._look_at_vote(member, node)
         if not member.is_broker:
             return
         for key, story in list(self._oracle.partitions.items()):
@@ -49,15 +61,23 @@ class Inspector:
         end = partition.log.end_offset
         oracle.has_log(story.id, member.id, end)
         if partition.log.start_offset > story.given_up:
-            oracle.gives_up(story.id, member.id, partition.log.start_offset, partition.log.size)
+            oracle.gives_up(story.id, member.id, partition.log.start_offset, self._largest(story))
         role = "leads" if partition.is_leader else "follows"
         if high_watermark > end and not partition.is_being_cut:
             oracle.complain(f"node {member.id} {role} {story.name} with a high watermark of {high_watermark} of {end}")
         if partition.is_leader:
             oracle.leads(story.id, partition.leader_epoch, member.id, member.life, high_watermark)
-            if partition.leader_epoch == story.leader_epoch:
-                self._look_at_isr(partition, story)
-        elif not self._is_in_sync(member, partition, story):
+            if high_watermark < partition.log.start_offset:
+                oracle.complain(
+                    f"node {member.id} leads {story.name} from {partition.log.start_offset} on, but committed is only "
+                    f"what lies below {high_watermark}"
+                )
+            self._look_at_isr(partition, story)
+            if story.cleanup.compact:
+                self._look_at_cleaned(member, partition, story)
+        else:
+            self._look_at_mark(member, partition, story)
+        if not partition.is_leader and not self._is_in_sync(member, partition, story):
             return  # what it had before it lost its place may be gone elsewhere
         place = member.id, member.life, story.id
         seen, cursor = self._seen.get(place, (0, None))
@@ -75,14 +95,106 @@ class Inspector:
         is_current = partition.leader_epoch == story.leader_epoch
         return is_current and member.id in story.isr and member.id not in story.ends
 
-    def _look_at_isr(self, leader: Partition, story: PartitionStory) -> None:
-        """Whoever is in sync has all that is committed."""
+    def _largest(self, story: PartitionStory) -> int:
+        """Bytes of the partition: who follows takes over where the leader's log starts, with less of the end."""
+        nodes = [member.node for member in self._members if member.is_broker and not member.is_starting]
+        replicas = [node.replicas.by_id.get(story.id) for node in nodes if node is not None]
+        return max(replica.log.size for replica in replicas if replica is not None)
+
+    def _isr_changed(self, story: PartitionStory) -> None:
+        """The moment in which it matters most that whoever may lead has everything."""
+        if (leader := self._leader(story)) is not None:
+            self._look_at_isr(leader, story)
+
+    def _has_metadata(self, member: Member, node: Node) -> None:
+        """Soon after a start: what it takes for committed before any leader has told it."""
+        replicas: Replicas | None = vars(node).get("replicas")  # not before it is a broker
+        if replicas is None:
+            return
+        for key, story in self._oracle.partitions.items():
+            partition = replicas.by_id.get(key)
+            if partition is not None and not partition.is_leader:
+                self._look_at_mark(member, partition, story)
+
+    def _leader(self, story: PartitionStory) -> Partition | None:
         for member in self._members:
-            if member.id in story.isr and member.id not in story.ends and member.node is not None:
-                replica = member.node.replicas.by_id.get(story.id) if not member.is_starting else None
-                if replica is not None and replica.log.end_offset < leader.high_watermark:
-                    self._oracle.complain(
-                        f"node {member.id} is in the ISR of {story.name} with {replica.log.end_offset} of "
-                        f"{leader.high_watermark} committed",
-                        Place(story.id, replica.log.end_offset),
-                    )
+            if member.id == story.leader and member.node is not None and not member.is_starting:
+                partition = member.node.replicas.by_id.get(story.id)
+                if partition is not None and partition.is_leader and partition.leader_epoch == story.leader_epoch:
+                    return partition
+        return None
+
+    def _look_at_mark(self, member: Member, replica: Partition, story: PartitionStory) -> None:
+        """Nothing is committed of which its leader, once it has committed something itself, knows nothing."""
+        leader = self._leader(story)
+        if (
+            leader is None
+            or not leader.offsets_are_known
+            or story.excuses
+            or {member.id, story.leader} & story.ends.keys()
+        ):
+            return
+        if replica.high_watermark > leader.high_watermark:
+            self._oracle.complain(
+                f"node {member.id} follows {story.name} with a high watermark of {replica.high_watermark}, but its "
+                f"leader {story.leader} has committed {leader.high_watermark}",
+                Place(story.id, leader.high_watermark),
+            )
+
+    def _look_at_isr(self, leader: Partition, story: PartitionStory) -> None:
+        """Whoever is in sync, or eligible, has all that is committed; whether it lives or not."""
+        if leader.leader_epoch != story.leader_epoch or leader.leadership.partition_epoch != story.partition_epoch:
+            return
+        for member in self._members:
+            if member.id not in (*story.isr, *story.elr) or member.id in story.ends or member.id in story.replaced:
+                continue
+            replica = member.node.replicas.by_id.get(story.id) if member.node is not None else None
+            if member.is_starting or member.node is None:
+                end = member.left.get(story.id)
+            else:
+                end = replica.log.end_offset if replica is not None else None
+            if end is not None and end < leader.high_watermark:
+                which = "in the ISR" if member.id in story.isr else "eligible as leader"
+                self._oracle.complain(
+                    f"node {member.id} is {which} of {story.name} with {end} of {leader.high_watermark} committed",
+                    Place(story.id, end),
+                )
+
+    def _look_at_cleaned(self, member: Member, leader: Partition, story: PartitionStory) -> None:
+        """What is not committed replaces nothing. It is looked for where segments could be cleaned that hold such."""
+        log = leader.log
+        if (
+            log.segments[-1].base_offset <= leader.high_watermark
+            or self._seen_up_to(member, story) < leader.high_watermark
+        ):
+            return
+        files = {path: content for path, content in member.disk.snapshot().items() if path.startswith(f"{log.folder}/")}
+        if any(path.endswith((SWAP_SUFFIX, CLEANED_SUFFIX)) for path in files):
+            return  # files do not tell what is there
+        there = read_folder(files, log.folder, gaps=True).records
+        last: dict[bytes, int] = {}
+        for offset, fact in story.facts.items():
+            if fact.key is not None and not fact.is_excused:
+                last[fact.key] = max(offset, last.get(fact.key, -1))
+        for key, offset in last.items():
+            fact = story.facts[offset]
+            if offset not in there and offset >= log.start_offset and (fact.value or story.cleanup.keeps_deletions):
+                self._oracle.complain(
+                    f"node {member.id}, which leads {story.name}, has cleaned away {key!r} at {offset}, and nothing "
+                    f"that is committed, below {leader.high_watermark}, has replaced it",
+                    Place(story.id, offset),
+                )
+
+    def _seen_up_to(self, member: Member, story: PartitionStory) -> int:
+        return self._seen.get((member.id, member.life, story.id), (0, None))[0]
+
+    def _look_at_vote(self, member: Member, node: Node) -> None:
+        """Nobody may hear of an epoch, or a vote in it, that is not on disk."""
+        if member.disk.failures or member.host.is_paused:
+            return
+        epoch, stored = node.raft.epoch, member.disk.content(f"{member.config.metadata_log_dir}/{_QUORUM_STATE}")
+        on_disk = quorum_state.decode(bytes(stored)).epoch if stored else 0
+        if on_disk < epoch:
+            self._oracle.complain(
+                f"node {member.id} is in epoch {epoch} of the quorum, but on its disk in {on_disk}: it could vote twice"
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -17,7 +18,9 @@ from ottla.sim.cluster.coverage import coverage
 from ottla.sim.cluster.scenario import run
 from ottla.sim.cluster.variation import AS_DRAWN, Variation
 
-_A_PROCESS: Final = 50
+_A_FEW: Final = 50
+_A_PROCESS: Final = 10
+"""Seeds. What a run leaves behind is not looked for while the next one runs, and is tens of megabytes."""
 
 
 @dataclass(slots=True)
@@ -50,10 +53,14 @@ def many(first: int, seeds: int, jobs: int, variation: Variation = AS_DRAWN) -> 
     """As they end. A few in one job run here, which is easier to look into; worlds leave much behind in a process."""
     left = iter(range(first, first + seeds))
     work = partial(one, variation=variation)
-    if jobs == 1 and seeds <= _A_PROCESS:
-        yield from map(work, left)
+    if jobs == 1 and seeds <= _A_FEW:
+        for seed in left:
+            yield work(seed)
+            gc.collect()
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=_A_PROCESS) as pool:
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # to import everything takes as long as a run
+    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=_A_PROCESS) as pool:
         running: set[Future[Report]] = {pool.submit(work, seed) for seed in islice(left, 2 * jobs)}
         try:
             while running:

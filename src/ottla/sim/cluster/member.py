@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from ottla.broker.node import Node
 from ottla.env.ports import Env
@@ -45,7 +46,12 @@ class Member(RunningNode):
         self._first_features = release.features
         self._oracle = oracle
         self._subscribing: asyncio.Future[None] | None = None
+        self.on_metadata: Callable[[Node], None] = lambda node: None
+        """Told when it has taken over metadata: before it serves too."""
         self._ends: dict[PartitionId, int] = {}
+        self.left: dict[PartitionId, int] = {}
+        """Where its logs ended when it died, as far as that could be trusted. What a loss of power takes is not known
+        here but to the oracle."""
         self.host.after_end.append(self._after_end)
 
     @property
@@ -59,14 +65,16 @@ class Member(RunningNode):
     def _opened(self, node: Node) -> None:
         if self.is_starting:
             self.is_starting = False
+            self.left = {}
             node.raft.on_snapshot.append(self._loaded_snapshot)
-            self._subscribing = asyncio.ensure_future(node.feed.subscribe(self._published))
+            self._subscribing = asyncio.ensure_future(node.feed.subscribe(partial(self._published, node)))
 
     def _loaded_snapshot(self, *_: object) -> None:
         self._oracle.counts["snapshot loads"] += 1
 
-    def _published(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _published(self, node: Node, delta: MetadataDelta, image: MetadataImage) -> None:
         self._oracle.published(self.id, image)
+        self.on_metadata(node)
 
     def _failed(self, error: Exception) -> None:
         if not self.disk.failures:
@@ -76,8 +84,8 @@ class Member(RunningNode):
 
     def _died(self, disk: SimDisk, is_power_loss: bool) -> None:
         self.is_starting = True
-        if is_power_loss:
-            self._ends = self._ends_of_logs(disk)
+        self._ends = self._ends_of_logs(disk) if is_power_loss or not disk.failures else {}
+        self.left = {} if disk.failures else self._ends
 
     def _after_end(self, disk: SimDisk, is_power_loss: bool) -> None:
         if is_power_loss:
@@ -88,6 +96,7 @@ class Member(RunningNode):
     def replace_disk(self) -> None:
         """The machine is switched off and gets a new, empty disk."""
         self.host.replace_disk()
+        self.left = {}
         self._first_voters = None  # it comes back as another replica
         self._oracle.replaces_disk(self.id)
 

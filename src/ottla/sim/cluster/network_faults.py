@@ -20,6 +20,7 @@ class NetworkFaults:
         self.steps = {
             "partition": self._partition,
             "isolate": self._isolate,
+            "link": self._link,
             "one way": self._one_way,
             "slow link": self._slow_link,
             "cut": self._cut,
@@ -43,6 +44,12 @@ class NetworkFaults:
         nodes = [other for other in self._nodes if other != host]
         others = random.choice(([*nodes, *self._clients], nodes, list(self._clients)))
         await self._apart(random, [(host, other) for other in others])
+
+    async def _link(self, random: Random) -> None:
+        """Two nodes do not hear each other; all others hear both."""
+        if len(self._nodes) > 1:
+            one, other = random.sample(list(self._nodes), 2)
+            await self._apart(random, [(one, other)])
 
     async def _one_way(self, random: Random) -> None:
         host = random.choice(self._nodes)

@@ -52,6 +52,7 @@ class PartitionStory:
     """One beyond the last that is committed."""
     leader: int = NOBODY
     leader_epoch: int = -1
+    partition_epoch: int = -1
     isr: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     last_known: tuple[int, ...] = ()
@@ -107,6 +108,8 @@ class Oracle(Journal):
         """The newest that any node has published."""
         self.log_of: Callable[[int, PartitionId], StoredLog | None] = lambda node, partition: None
         """What a node has on its disk."""
+        self.on_isr: Callable[[PartitionStory], None] = lambda story: None
+        """Told when an ISR or its like is another."""
         self._published: dict[int, tuple[str, object]] = {}
         self._raft_leaders: dict[int, int] = {}
         self.acknowledged = 0
@@ -336,8 +339,10 @@ class Oracle(Journal):
                 if replica in story.rotten:
                     story.ends[replica] = story.rotten[replica]
                     story.had[replica] = sys.maxsize
+        self._check_eligible(story, now)
         before = (story.leader, story.leader_epoch, story.isr, story.elr)
-        if before != (now.leader, now.leader_epoch, now.isr, now.elr):
+        is_another = before != (now.leader, now.leader_epoch, now.isr, now.elr)
+        if is_another:
             self._note(
                 "partition",
                 f"{story.name} leader {now.leader} epoch {now.leader_epoch} ISR {now.isr} ELR {now.elr} last "
@@ -345,9 +350,21 @@ class Oracle(Journal):
             )
         story.leader, story.leader_epoch = now.leader, now.leader_epoch
         story.isr, story.elr, story.replicas = now.isr, now.elr, now.replicas
+        story.partition_epoch = now.partition_epoch
         story.last_known = now.last_known_elr
         story.trusted = tuple(dict.fromkeys((*now.isr, *now.elr, *now.last_known_elr))) or story.trusted
         self._excuse(story)
+        if is_another:
+            self.on_isr(story)
+
+    def _check_eligible(self, story: PartitionStory, now: PartitionImage) -> None:
+        """Whoever is fenced is not taken in: nobody knows whether it lives (KIP-903, KIP-966)."""
+        if now.leader == NOBODY or self.image is None or story.leader_epoch < 0:
+            return
+        for replica in now.isr:
+            broker = self.image.brokers.get(replica)
+            if replica not in (now.leader, *story.isr) and broker is not None and broker.fenced:
+                self.complain(f"node {replica} was taken into the ISR of {story.name} although it is fenced")
 
     def _elected_uncleanly(self, story: PartitionStory, leader: int) -> None:
         """Nobody is eligible: the last known leader leads, without what it has lost, or whoever is there."""

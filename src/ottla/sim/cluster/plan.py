@@ -131,8 +131,8 @@ def _settings(random: Random) -> dict[str, str]:
         "controller.quorum.fetch.timeout.ms": str(2 * election_ms),
         "replica.lag.time.max.ms": str(random.choice((1_000, 3_000, 10_000))),
         "replica.fetch.wait.max.ms": str(random.choice((200, 500))),
-        "replica.high.watermark.checkpoint.interval.ms": str(random.choice((200, 1_000, 5_000))),
-        "log.flush.offset.checkpoint.interval.ms": str(random.choice((200, 1_000, 10_000))),
+        "replica.high.watermark.checkpoint.interval.ms": str(random.choice((400, 1_000, 5_000))),
+        "log.flush.offset.checkpoint.interval.ms": str(random.choice((400, 1_000, 10_000))),
         "metadata.log.max.record.bytes.between.snapshots": str(random.choice((1_000, 4_000, 20_000_000))),
         "metadata.max.retention.bytes": str(random.choice((2_000, 20_000))),
         "internal.metadata.log.segment.bytes": str(random.choice((1_000, 5_000))),
@@ -149,7 +149,7 @@ def _settings(random: Random) -> dict[str, str]:
 def _topics(random: Random, brokers: int) -> tuple[TopicShape, ...]:
     def small() -> dict[str, str]:
         return {
-            "internal.segment.bytes": str(random.choice((2_000, 10_000, 100_000))),
+            "internal.segment.bytes": str(random.choice((3_000, 12_000, 100_000))),
             "index.interval.bytes": str(random.choice((100, 4096))),
         }
 

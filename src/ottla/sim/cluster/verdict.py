@@ -87,7 +87,7 @@ def _check_promises(oracle: Oracle, story: PartitionStory, leading: StoredLog) -
             )
     for offset, (value, epoch) in story.appended.items():
         found = leading.records.get(offset)
-        if offset < min(story.given_up, leading.start):
+        if story.cleanup.compact or offset < min(story.given_up, leading.start):
             continue
         if epoch == story.leader_epoch and not story.excuses and (found is None or found.value != value):
             oracle.complain(

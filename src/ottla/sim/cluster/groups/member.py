@@ -115,6 +115,7 @@ class Member:
             await client.pause(0.1, 0.4)
             return
         await consumer.poll()
+        await client.pause(0.0, 0.4)
         if client.random.random() < 0.01:
             await self._work_for_long()
         registers = self.state.registers

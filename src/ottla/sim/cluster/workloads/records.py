@@ -30,7 +30,12 @@ class Records(Workload):
             self._producers.append(client)
             self._producing.append(cast.start(client, plain.run))
         self._reader = cast.client("consumer")
-        self._consumer = Consumer(self._reader, max_wait_s=0.5, max_bytes=random.choice((3000, 20_000, 1 << 20)))
+        self._consumer = Consumer(
+            self._reader,
+            max_wait_s=0.5,
+            max_bytes=random.choice((3000, 20_000, 1 << 20)),
+            rest_s=random.choice((0.0, 0.2, 0.5)),
+        )
         self._consumer.assign(topics)
         self._consuming = cast.start(self._reader, self._consumer.run)
 

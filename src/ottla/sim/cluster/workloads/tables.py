@@ -15,7 +15,7 @@ from ottla.sim.cluster.client import ClusterClient
 from ottla.sim.cluster.consumer import Consumer
 from ottla.sim.cluster.logs import ReplicaLogs
 from ottla.sim.cluster.plan import TopicShape
-from ottla.sim.cluster.producers import IdempotentProducer
+from ottla.sim.cluster.producers import IdempotentProducer, PlainProducer
 from ottla.sim.cluster.topics import create
 from ottla.sim.cluster.workload import Workload
 from ottla.sim.host import Process
@@ -37,7 +37,7 @@ class Tables(Workload):
             "min.insync.replicas": "2",
             "min.cleanable.dirty.ratio": str(random.choice((0.0, 0.0, 0.3))),
             "delete.retention.ms": str(_FOREVER_MS if self._keeps_deletions else 0),
-            "internal.segment.bytes": str(random.choice((600, 2_000))),
+            "internal.segment.bytes": str(random.choice((1_500, 5_000))),
             "index.interval.bytes": str(random.choice((0, 1000))),
         }
         if random.random() < 0.3:
@@ -51,12 +51,15 @@ class Tables(Workload):
             client = self.cast.client(f"table-{number}")
             producer = TableProducer(client, self._topic, self._random.randrange(self._topic.partitions))
             self._producers.append((client, self.cast.start(client, producer.run)))
+        if self._random.random() < 0.5:
+            client = self.cast.client("table-hasty")
+            self._producers.append((client, self.cast.start(client, HastyProducer(client, self._topic).run)))
         self._follower = self._reader("table-follower")
         self._following = self.cast.start(self._follower.client, self._follower.run)
 
     def _reader(self, name: str) -> TableReader:
         max_bytes = self._random.choice((300, 20_000, 1 << 20))
-        reader = TableReader(self.cast.client(name), max_wait_s=0.5, max_bytes=max_bytes)
+        reader = TableReader(self.cast.client(name), max_wait_s=0.5, max_bytes=max_bytes, rest_s=0.2)
         reader.assign([self._topic])
         return reader
 
@@ -93,14 +96,22 @@ class Tables(Workload):
 
 class TableProducer(IdempotentProducer):
     def __init__(self, client: ClusterClient, topic: KnownTopic, partition: int) -> None:
-        busy = client.random.choice((0.2, 0.5))
+        busy = client.random.choice((0.3, 0.8))
         super().__init__(client, topic, partition, depth=client.random.choice((1, 5)), busy=busy)
         self._values: Any = TableValues(client.name, client.random, Written())
 
 
+class HastyProducer(PlainProducer):
+    """With acks=1: much is in a leader's log that is not committed, and must not replace what is."""
+
+    def __init__(self, client: ClusterClient, topic: KnownTopic) -> None:
+        super().__init__(client, [topic], acks=1, busy=0.4)
+        self._values: Any = TableValues(client.name, client.random, Written())
+
+
 class TableReader(Consumer):
-    def __init__(self, client: ClusterClient, *, max_wait_s: float, max_bytes: int) -> None:
-        super().__init__(client, max_wait_s=max_wait_s, max_bytes=max_bytes)
+    def __init__(self, client: ClusterClient, *, max_wait_s: float, max_bytes: int, rest_s: float) -> None:
+        super().__init__(client, max_wait_s=max_wait_s, max_bytes=max_bytes, rest_s=rest_s)
         self.client = client
         self.tables: dict[PartitionId, dict[bytes, bytes | None]] = {}
 

@@ -26,7 +26,7 @@ DELETE_RECORDS: Final = 21
 _RULES: Final[tuple[dict[str, str], ...]] = (
     {"retention.ms": "4000"},
     {"retention.ms": "12000"},
-    {"retention.ms": "10000000", "retention.bytes": "8000"},
+    {"retention.ms": "10000000", "retention.bytes": "12000"},
     {"retention.ms": "10000000", "retention.bytes": "20000"},
     {"retention.ms": "8000", "retention.bytes": "10000"},
 )
@@ -37,7 +37,7 @@ class Windows(Workload):
 
     async def prepare(self) -> None:
         self._random = random = self.cast.random(self.name)
-        small = {"internal.segment.bytes": str(random.choice((2_000, 6_000))), "min.insync.replicas": "2"}
+        small = {"internal.segment.bytes": str(random.choice((3_000, 6_000))), "min.insync.replicas": "2"}
         shape = TopicShape("window", random.choice((1, 2)), 3, small | random.choice(_RULES))
         self._topic = await create(self.cast.keeper, shape)
 
@@ -47,11 +47,13 @@ class Windows(Workload):
         self._writing: list[Process[None]] = []
         client = cast.client("window-idempotent")
         partition = random.randrange(topic.partitions)
-        self._run(client, IdempotentProducer(client, topic, partition, depth=random.choice((1, 5)), busy=0.5).run)
+        self._run(client, IdempotentProducer(client, topic, partition, depth=random.choice((1, 5)), busy=0.8).run)
         client = cast.client("window-plain")
-        self._run(client, PlainProducer(client, [topic], random.choice((1, -1)), 0.5).run)
+        self._run(client, PlainProducer(client, [topic], random.choice((1, -1)), 0.8).run)
         self._reader = cast.client("window-reader")
-        self._consumer = Consumer(self._reader, max_wait_s=0.5, max_bytes=random.choice((3000, 1 << 20)))
+        self._consumer = Consumer(
+            self._reader, max_wait_s=0.5, max_bytes=random.choice((3000, 1 << 20)), rest_s=random.choice((0.0, 0.4))
+        )
         self._consumer.assign([topic])
         self._reading = cast.start(self._reader, self._consumer.run)
         if random.random() < 0.4:
