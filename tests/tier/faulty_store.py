@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from ottla.env.object_store import ObjectStore, StoredObject, StoreError
 from ottla.env.obstore_store import open_store
+from ottla.env.ports import Buffer
 
 Hook = Callable[[str, str], Awaitable[None]]
 
@@ -31,10 +32,10 @@ class FaultyStore:
         await self.real.put(key, data)
         await self.after("put", key)
 
-    async def get(self, key: str, start: int, end: int) -> bytes:
+    async def get(self, key: str, start: int, end: int) -> Buffer:
         self.asked.append(("get", key))
         await self.before("get", key)
-        return self.change(key, await self.real.get(key, start, end))
+        return self.change(key, bytes(await self.real.get(key, start, end)))
 
     async def read(self, key: str) -> bytes:
         self.asked.append(("read", key))

@@ -34,7 +34,8 @@ class Scene:
     def __init__(self, store: FaultyStore, segment: RemoteSegment, kept: int) -> None:
         self.store = store
         self.segment = segment
-        self.chunks = Chunks(store, lambda: kept, lambda: 4)
+        self.came: list[int] = []
+        self.chunks = Chunks(store, lambda: kept, lambda: 4, self.came.append)
         self.reader = SegmentReader(self.chunks)
 
     def log_reads(self) -> int:
@@ -102,7 +103,9 @@ def test_all_of_it_in_pieces_is_the_file(tmp_path: Path) -> None:
                 offset = header.next_offset
             got += data[:position]
         assert got == content
-        assert scene.log_reads() == -(-len(content) // CHUNK_BYTES)  # each chunk once
+        index = BATCHES // 3 * 8
+        assert sum(scene.came) == len(content) + index  # each chunk once
+        assert scene.log_reads() < -(-len(content) // CHUNK_BYTES) / 2  # several at a time
 
     run(tmp_path, scenario)
 
@@ -119,20 +122,51 @@ def test_a_time_is_found(tmp_path: Path, number: int) -> None:
     run(tmp_path, scenario)
 
 
-def test_the_first_byte_needs_one_round_trip_at_the_beginning_of_a_segment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [0, 1, 123, 400, 799])
+def test_the_first_byte_needs_one_round_trip(tmp_path: Path, number: int) -> None:
     async def scenario(scene: Scene) -> None:
-        waiting = asyncio.Event()
+        trips = 0
+        waiting: list[asyncio.Event] = []
 
         async def wait(operation: str, key: str) -> None:
-            await waiting.wait()
+            waiting.append(asyncio.Event())
+            await waiting[-1].wait()
 
         scene.store.before = wait
-        read = asyncio.ensure_future(scene.reader.read(scene.segment, BASE, 1000, at_least_one=True))
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert len(scene.store.asked) == 2  # the manifest and the chunk, side by side
-        waiting.set()
-        assert await read
+        read = asyncio.ensure_future(scene.reader.read(scene.segment, BASE + number, 1000, at_least_one=True))
+        while not read.done():
+            trips += 1
+            for _ in range(10):
+                await asyncio.sleep(0)
+            for each in waiting:  # the answers to all that was asked side by side
+                each.set()
+            waiting.clear()
+            await asyncio.wait([read], timeout=0.05)
+        assert parse_header(await read).last_offset >= BASE + number
+        assert trips == 1
+
+    run(tmp_path, scenario)
+
+
+def test_what_is_at_hand_is_not_held_up_by_what_is_not(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        first = await scene.reader.read(scene.segment, BASE, 8 * CHUNK_BYTES, at_least_one=True)
+        assert len(first) == CHUNK_BYTES
+        while scene.chunks._coming or scene.chunks._ahead:
+            await asyncio.sleep(0.001)
+        assert len(await scene.reader.read(scene.segment, BASE, 8 * CHUNK_BYTES, at_least_one=True)) == 8 * CHUNK_BYTES
+
+    run(tmp_path, scenario)
+
+
+def test_an_index_that_is_known_is_not_guessed_over(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.reader.read(scene.segment, BASE + 1, 1000, at_least_one=True)
+        while scene.chunks._coming or scene.chunks._ahead:
+            await asyncio.sleep(0.001)
+        asked = len(scene.store.asked)
+        await scene.reader.read(scene.segment, BASE + 2, 1000, at_least_one=True)
+        assert len(scene.store.asked) == asked
 
     run(tmp_path, scenario)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,15 +13,18 @@ from tests.tier.tiered import tiered_node
 from tests.waiting import until
 
 from ottla.broker.tier.manager import _Places
+from ottla.broker.tier.metrics import Counts
 from ottla.broker.tier.reads import TierReads
 from ottla.broker.tier.settings import metadata_topic, store_place
 from ottla.env.backoff import Backoff
 from ottla.model.config.broker import broker_config, standalone
 from ottla.model.config_error import ConfigError
 from ottla.model.errors import ErrorCode
+from ottla.model.names import TopicPartition
 from ottla.replica.partition import Isolation
 
 NODE = standalone("/data", 9092)
+PARTITION: Any = SimpleNamespace(key=TopicPartition("t", 0))
 
 
 def node_with(**settings: str) -> Any:
@@ -72,10 +76,10 @@ def test_reads_are_bounded() -> None:
         node = node_with(
             ottla_remote_cache_bytes="2000000", remote_log_reader_threads="3", remote_log_reader_max_pending_tasks="2"
         )
-        reads = TierReads(node, cast(Any, None), cast(Any, None))
+        reads = TierReads(node, cast(Any, None), cast(Any, None), defaultdict(Counts))
         assert (reads.chunks._most_bytes(), reads.chunks._reads_at_once()) == (2_000_000, 3)
         reads.pending = 2
-        refused = await reads.read(cast(Any, None), 0, 1, Isolation.READ_UNCOMMITTED, at_least_one=True)
+        refused = await reads.read(PARTITION, 0, 1, Isolation.READ_UNCOMMITTED, at_least_one=True)
         assert refused.code is ErrorCode.kafka_storage_error
 
     asyncio.run(scenario())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.tier.tiered import (
 )
 from tests.waiting import until
 
+from ottla.broker.tier.fetching import TierFetch
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import RunningNode
 
@@ -189,3 +191,17 @@ def test_with_copying_off_nothing_new_goes_there(running: RunningNode) -> None:
     rounds = tier.rounds
     until(lambda: tier.rounds > rounds + 3)
     assert stored(running) == before
+
+
+def test_what_was_read_is_not_left_to_the_garbage_collector(running: RunningNode) -> None:
+    create(running.address)
+    end = produce(running.address, 0, 30)
+    until_local_from(running, end - 10)
+    gc.collect()
+    gc.disable()
+    try:
+        consume(running.address, 0, end)
+        left = [each for each in gc.get_objects() if isinstance(each, TierFetch) and each._reads]
+    finally:
+        gc.enable()
+    assert left == []

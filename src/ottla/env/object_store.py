@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.model.errors import OttlaError
+
+if TYPE_CHECKING:
+    from ottla.env.ports import Buffer
 
 
 class StoreError(OttlaError):
@@ -27,7 +30,7 @@ class ObjectStore(Protocol):
     async def put(self, key: str, data: Iterable[bytes]) -> None:
         """Durable when it is done; until then there is no object, or the one of before. `data` is drawn in a thread."""
 
-    async def get(self, key: str, start: int, end: int) -> bytes:
+    async def get(self, key: str, start: int, end: int) -> Buffer:
         """Bytes from `start` up to, not including, `end`: fewer where the object ends earlier. May be ObjectMissing."""
 
     async def read(self, key: str) -> bytes:

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from ottla.env.disk import PosixDisk
 from ottla.env.files import sync_file, sync_path_to
 from ottla.env.object_store import ObjectMissing, ObjectStore, StoredObject, StoreError
+from ottla.env.ports import Buffer
 from ottla.model.config_error import ConfigError
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ class ObstoreStore:
 
         await self._ask(key, put)
 
-    async def get(self, key: str, start: int, end: int) -> bytes:
+    async def get(self, key: str, start: int, end: int) -> Buffer:
         import obstore
 
-        return await self._ask(key, lambda: bytes(obstore.get_range(self._store, key, start=start, end=end)))
+        return await self._ask(key, lambda: memoryview(obstore.get_range(self._store, key, start=start, end=end)))
 
     async def read(self, key: str) -> bytes:
         import obstore

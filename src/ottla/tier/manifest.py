@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from crc32c import crc32c
 
+from ottla.env.ports import Buffer
 from ottla.model.errors import OttlaError
 from ottla.tier.layout import Kind, short_id
 from ottla.tier.remote_segment import RemoteSegment
@@ -36,7 +37,7 @@ class Manifest(NamedTuple):
         sums = self.objects.get(kind)
         return 0 if sums is None else sums.size
 
-    def check(self, key: str, kind: Kind, first_chunk: int, data: bytes) -> None:
+    def check(self, key: str, kind: Kind, first_chunk: int, data: Buffer) -> None:
         """Whether these are the chunks of an object from a number on; the last of it may be shorter."""
         sums, view = self.objects[kind], memoryview(data)
         expected = min((first_chunk + _chunks(len(data), self.chunk_bytes)) * self.chunk_bytes, sums.size)

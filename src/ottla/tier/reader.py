@@ -34,9 +34,18 @@ class SegmentReader:
         size = min(size, segment.size - position)
         if size < header.size:
             return b""
+        size = max(self._at_hand(segment, position, size), header.size)
         data = await self._bytes(segment, position, size)
         self._chunks.read_ahead(segment, (position + size) // CHUNK_BYTES)
         return data
+
+    def _at_hand(self, segment: RemoteSegment, position: int, size: int) -> int:
+        """How much of it need not be waited for, to the end of the first chunk at least: that is given at once, and the
+        rest when it is asked for."""
+        number = position // CHUNK_BYTES + 1
+        while number * CHUNK_BYTES < position + size and self._chunks.has(segment, number):
+            number += 1
+        return min(number * CHUNK_BYTES - position, size)
 
     def is_near_end(self, segment: RemoteSegment, offset: int) -> bool:
         """Whether who reads there will soon need the next segment; by guess, since only the index knows."""
@@ -68,6 +77,8 @@ class SegmentReader:
     async def _find(self, segment: RemoteSegment, offset: int) -> tuple[int, BatchHeader] | None:
         position = 0
         if offset > segment.start_offset:
+            if self._chunks.expect(segment, Kind.INDEX):  # what it will lead to is brought beside it, not after it
+                self._chunks.read_ahead(segment, _guessed_chunk(segment, offset), 2)
             index = await self._chunks.whole(segment, Kind.INDEX)
             entry = _last_not_above(index, _OFFSET_ENTRY, offset - segment.start_offset)
             position = entry[1] if entry is not None else 0
@@ -88,14 +99,18 @@ class SegmentReader:
         first, last = position // CHUNK_BYTES, (position + size - 1) // CHUNK_BYTES
         if last > first:
             self._chunks.read_ahead(segment, first)
-        if first == last:
-            chunk = await self._chunks.chunk(segment, Kind.LOG, first)
-            at = position - first * CHUNK_BYTES
-            return chunk[at : at + size]
-        parts = [await self._chunks.chunk(segment, Kind.LOG, number) for number in range(first, last + 1)]
-        parts[0] = parts[0][position - first * CHUNK_BYTES :]
-        parts[-1] = parts[-1][: position + size - last * CHUNK_BYTES]
-        return b"".join(parts)
+        parts = []
+        for number in range(first, last + 1):
+            start = number * CHUNK_BYTES
+            chunk = await self._chunks.chunk(segment, Kind.LOG, number)
+            parts.append(bytes(chunk[max(position - start, 0) : position + size - start]))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _guessed_chunk(segment: RemoteSegment, offset: int) -> int:
+    """Where an offset lies if records are about equally large; rather the chunk before than the one after."""
+    share = (offset - segment.start_offset) / max(segment.end_offset - segment.start_offset + 1, 1)
+    return max(int(share * segment.size / CHUNK_BYTES - 0.5), 0)
 
 
 def _last_not_above(index: bytes, layout: Struct, key: int) -> tuple[int, int] | None:

@@ -406,6 +406,7 @@ class _Fetch:
         self._node.waiting.leave(self)
         if self._tier is not None:
             self._tier.leave()
+            self._tier = None
         follower = self._follower
         if follower is not None:
             if follower.waiting is self:

@@ -46,7 +46,7 @@ class TierFetch:
             work = tier.reads.read(partition, offset, max(limit, 0), self._isolation, at_least_one=at_least_one)
             task = self._reads[key] = tier.start_read(work)
             task.add_done_callback(self._came)
-            if self._timer is None:
+            if self._timer is None and not self._is_over:
                 wait_s = self._node.config.get_int("remote.fetch.max.wait.ms") / 1000
                 self._timer = self._node.env.loop.call_later(wait_s, self._finish)
         if not task.done():
@@ -66,11 +66,16 @@ class TierFetch:
     def _finish(self) -> None:
         if self._is_over:
             return
-        self.leave()
+        self._end()
         self._done()
 
     def leave(self) -> None:
-        """Nobody waits for it any more."""
+        """Nobody waits for it any more, or needs what it has: megabytes, which are not left to a collector."""
+        self._end()
+        self._reads.clear()
+
+    def _end(self) -> None:
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None

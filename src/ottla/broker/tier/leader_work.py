@@ -31,6 +31,7 @@ from ottla.tier.upload import SegmentFiles, remove, upload
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+    from ottla.broker.tier.metrics import Counts
 
 _log = logging.getLogger("ottla.tier")
 
@@ -43,7 +44,13 @@ class LeaderWork:
     """Of one partition, in one leader epoch."""
 
     def __init__(
-        self, node: Node, partition: Partition, metadata: TierMetadata, store: ObjectStore, quota: TierQuota
+        self,
+        node: Node,
+        partition: Partition,
+        metadata: TierMetadata,
+        store: ObjectStore,
+        quota: TierQuota,
+        counts: Counts,
     ) -> None:
         self.of = RemotePartition(partition.key.topic, partition.topic_id, partition.key.partition)
         self.epoch = partition.leader_epoch
@@ -52,6 +59,7 @@ class LeaderWork:
         self._metadata = metadata
         self._store = store
         self._quota = quota
+        self._counts = counts
 
     @property
     def key(self) -> tuple[UUID, int]:
@@ -75,29 +83,24 @@ class LeaderWork:
         log = self._check()
         await self._clear_away()
         self.note_copied()
-        for segment, following in self._to_copy():
+        for segment, following in still_to_copy(self._partition):
             await self._quota.until_free()
             log = self._check()
             if segment not in log.segments:
                 return
             self._quota.count(segment.size)
-            await self._copy(log, segment, following)
+            self._counts.copies += 1
+            try:
+                await self._copy(log, segment, following)
+            except (StoreError, OSError):
+                self._counts.failed_copies += 1
+                raise
+            self._counts.copied_bytes += segment.size
             self.note_copied()
 
     def note_copied(self) -> None:
         log = self._partition.log
         log.tiered_to = max(log.tiered_to, self.remote.copied_to(log.epochs, log.end_offset))
-
-    def _to_copy(self) -> list[tuple[Segment, int]]:
-        log = self._partition.log
-        first = max(log.tiered_to + 1, log.start_offset)
-        stable = self._partition.last_stable_offset
-        pairs = zip(log.segments, log.segments[1:], strict=False)
-        return [
-            (segment, following.base_offset)
-            for segment, following in pairs
-            if first < following.base_offset <= stable and segment.size > 0
-        ]
 
     async def _copy(self, log: PartitionLog, segment: Segment, following: int) -> None:
         now_ms = self._node.env.clock.now_ms()
@@ -160,7 +163,12 @@ class LeaderWork:
             self._check()
             if segment.state is not SegmentState.DELETE_STARTED:
                 await self._metadata.publish(self._update(segment, SegmentState.DELETE_STARTED))
-            await remove(self._store, segment)
+            self._counts.deletions += 1
+            try:
+                await remove(self._store, segment)
+            except StoreError:
+                self._counts.failed_deletions += 1
+                raise
             await self._metadata.publish(self._update(segment, SegmentState.DELETE_FINISHED))
 
     async def expire(self) -> None:
@@ -202,6 +210,18 @@ class LeaderWork:
             self._advance_start(log, log.local_start_offset)
         await self.delete(self.remote.listed())
         log.tiered_to = -1
+
+
+def still_to_copy(partition: Partition) -> list[tuple[Segment, int]]:
+    """Closed segments below the last stable offset that are not in the tier yet, each with where the next begins."""
+    log = partition.log
+    first = max(log.tiered_to + 1, log.start_offset)
+    pairs = zip(log.segments, log.segments[1:], strict=False)
+    return [
+        (segment, following.base_offset)
+        for segment, following in pairs
+        if first < following.base_offset <= partition.last_stable_offset and segment.size > 0
+    ]
 
 
 def epochs_within(log: PartitionLog, start: int, end: int) -> tuple[EpochStart, ...]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections import defaultdict
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.tier.deleted_topics import DeletedTopics
 from ottla.broker.tier.leader_work import LeadershipOver, LeaderWork
 from ottla.broker.tier.metadata_topic import LogKey, TierMetadata
+from ottla.broker.tier.metrics import Counts, CountsByTopic, TierMetrics
 from ottla.broker.tier.new_followers import NewFollowers
 from ottla.broker.tier.quota import COPY, TierQuota
 from ottla.broker.tier.reads import TierRead, TierReads
@@ -23,6 +25,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.model.errors import OttlaError
 from ottla.model.names import REMOTE_METADATA_TOPIC
 from ottla.replica.partition import Partition
+from ottla.tier.remote_log import RemoteLog
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -51,9 +54,11 @@ class TierManager:
         config = node.config
         self.store: ObjectStore = node.env.open_store(*store_place(config))
         self.metadata = TierMetadata(node)
-        self.reads = TierReads(node, self.metadata, self.store)
+        self.counts: CountsByTopic = defaultdict(Counts)
+        self.reads = TierReads(node, self.metadata, self.store, self.counts)
+        node.env.metrics.add(TierMetrics(self).collect)
         if node.replicas.replication is not None:
-            node.replicas.replication.fetchers.tier = NewFollowers(self.metadata, self.reads.chunks)
+            node.replicas.replication.fetchers.tier = NewFollowers(self.metadata, self.reads.chunks, self.counts)
         self._deleted = DeletedTopics(node, self.metadata, self.store)
         self._copy_quota = TierQuota(node.env, lambda: node.config, COPY)
         self.rounds = 0  # how often it was looked for what is due
@@ -84,11 +89,19 @@ class TierManager:
     async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         for topic in delta.deleted_topics.values():
             self._deleted.deleted(topic.id)
+            self.counts.pop(topic.name, None)
         if delta.deleted_topics or delta.changed_partitions or delta.changed_configs:
             self._woken.set()
 
     def start_read(self, work: Coroutine[Any, Any, TierRead]) -> asyncio.Task[TierRead]:
         return self._reading.start(work, "read from the remote tier")
+
+    def led(self) -> Iterator[tuple[Partition, RemoteLog]]:
+        """Partitions of this broker that use the tier and are led here, with what is known of them there."""
+        for key in self._tended:
+            partition = self._node.replicas.by_id.get(key)
+            if partition is not None and partition.is_leader:
+                yield partition, self.metadata.logs.get(key) or RemoteLog()
 
     # -- tending
 
@@ -157,7 +170,8 @@ class TierManager:
             log.tiered_to = max(log.tiered_to, remote.copied_to(log.epochs, log.end_offset))
 
     async def _lead(self, tended: _Tended, partition: Partition) -> None:
-        work = LeaderWork(self._node, partition, self.metadata, self.store, self._copy_quota)
+        counts = self.counts[partition.key.topic]
+        work = LeaderWork(self._node, partition, self.metadata, self.store, self._copy_quota, counts)
         try:
             config = partition.log.config
             if config.copies_to_tier:

@@ -5,6 +5,8 @@ That is the leader epochs of the part that it will never have on its disk, and t
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ottla.broker.tier.metadata_topic import TierMetadata
 from ottla.log.checkpoints import CorruptCheckpoint, epochs_in
 from ottla.log.producers import CorruptSnapshot, read_snapshot
@@ -15,13 +17,26 @@ from ottla.tier.chunks import Chunks
 from ottla.tier.layout import Kind, object_key
 from ottla.tier.manifest import DamagedObject
 
+if TYPE_CHECKING:
+    from ottla.broker.tier.metrics import CountsByTopic
+
 
 class NewFollowers:
-    def __init__(self, metadata: TierMetadata, chunks: Chunks) -> None:
+    def __init__(self, metadata: TierMetadata, chunks: Chunks, counts: CountsByTopic) -> None:
         self._metadata = metadata
         self._chunks = chunks
+        self._counts = counts
 
     async def before(self, partition: Partition, epoch: int, offset: int, start_offset: int) -> Before:
+        counts = self._counts[partition.key.topic]
+        counts.beginnings += 1
+        try:
+            return await self._before(partition, epoch, offset, start_offset)
+        except OttlaError:
+            counts.failed_beginnings += 1
+            raise
+
+    async def _before(self, partition: Partition, epoch: int, offset: int, start_offset: int) -> Before:
         remote = self._metadata.logs.get((partition.topic_id, partition.key.partition))
         segment = remote.find(epoch, offset) if remote is not None else None
         if segment is None:

@@ -26,6 +26,7 @@ from ottla.tier.remote_segment import RemoteSegment
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+    from ottla.broker.tier.metrics import CountsByTopic
 
 _log = logging.getLogger("ottla.tier")
 _NONE: Final = ErrorCode.none
@@ -39,11 +40,12 @@ class TierRead(NamedTuple):
 
 
 class TierReads:
-    def __init__(self, node: Node, metadata: TierMetadata, store: ObjectStore) -> None:
+    def __init__(self, node: Node, metadata: TierMetadata, store: ObjectStore, counts: CountsByTopic) -> None:
         self.pending = 0
-        self.bytes_read = self.failures = self.requests = 0
+        self.bytes_read = 0
         self._node = node
         self._metadata = metadata
+        self._counts = counts
         self._quota = TierQuota(node.env, lambda: node.config, FETCH)
         self.chunks = Chunks(
             store,
@@ -72,15 +74,18 @@ class TierReads:
     async def read(
         self, partition: Partition, offset: int, max_bytes: int, isolation: Isolation, *, at_least_one: bool
     ) -> TierRead:
-        self.requests += 1
+        counts = self._counts[partition.key.topic]
+        counts.fetches += 1
         if self.pending >= self._node.config.get_int("remote.log.reader.max.pending.tasks"):
             return TierRead(ErrorCode.kafka_storage_error)
         self.pending += 1
         try:
             await self._quota.until_free()
-            return await self._told(
+            read = await self._told(
                 partition, lambda: self._read(partition, offset, max_bytes, isolation, at_least_one)
             )
+            counts.fetched_bytes += len(read.data)
+            return read
         finally:
             self.pending -= 1
 
@@ -88,11 +93,11 @@ class TierReads:
         try:
             return await read()
         except StoreError as error:
-            self.failures += 1
+            self._counts[partition.key.topic].failed_fetches += 1
             _log.warning("%s cannot be read from the remote tier now: %s", partition.key, error)
             return TierRead(ErrorCode.kafka_storage_error)
         except DamagedObject as error:
-            self.failures += 1
+            self._counts[partition.key.topic].failed_fetches += 1
             _log.error("%s cannot be read from the remote tier: %s. Run ottla tier verify.", partition.key, error)
             return TierRead(ErrorCode.corrupt_message)
 

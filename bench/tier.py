@@ -1,0 +1,195 @@
+"""`python -m bench.tier`: the remote tier over the S3 protocol on loopback.
+
+--only NAME     parts whose name holds NAME
+
+Needs versitygw, an S3 server with real files, beside the node. Apache Kafka's distribution has no remote storage of its
+own to stand beside: figures are held against the same node without the tier, and against plain limits.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from bench import load
+from bench.bars import Bar, Direction
+from bench.memory import Memory
+from bench.nodes import Node, OttlaNode
+from bench.parts import Lone, Plan, run
+from bench.s3_gateway import NoGateway, gateway, long_way, settings
+from ottla.testing.apache_kafka import Setting
+
+PARTITIONS, RECORD, RECORDS = 4, 1000, 1_100_000
+SEGMENT = 32 << 20
+DELAY_MS = 50
+_PATIENCE_S = 300
+COLD = {
+    "remote.storage.enable": "true", "segment.bytes": str(SEGMENT), "local.retention.ms": "1", "retention.ms": "-1",
+}  # fmt: skip
+SETTINGS: dict[str, Setting] = {
+    "remote.log.storage.system.enable": True,
+    "remote.log.manager.task.interval.ms": 500,
+    "rlmm.config.remote.log.metadata.topic.num.partitions": 5,
+    "rlmm.config.remote.log.metadata.topic.replication.factor": 1,
+}
+
+
+def produce(node: Node, topic: str, config: Mapping[str, str]) -> float:
+    node.create_topic(topic, PARTITIONS, dict(config))
+    figures = load.run(
+        "batched", node.bootstrap, topic=topic, partitions=PARTITIONS, size=RECORD, records=RECORDS, deadline=240
+    )
+    return float(figures["mb_per_second"])
+
+
+def consume(node: Node, topic: str, records: int) -> float:
+    figures = load.run(
+        "consume", node.bootstrap, topic=topic, partitions=PARTITIONS, size=RECORD, records=records, deadline=240
+    )
+    return float(figures["mb_per_second"])
+
+
+def latency(node: Node, topic: str, seconds: int) -> float:
+    node.create_topic(topic, 1)
+    figures = load.run(
+        "latency", node.bootstrap, topic=topic, partitions=1, size=100, rate=1000, seconds=seconds, deadline=120
+    )
+    return float(figures["latency_us"]["p99"]) / 1000
+
+
+def in_tier(node: Node, topic: str) -> int:
+    """Waits until only what is still written to is on the disk; gives how many records are not."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        logs = [sorted((node.data / f"{topic}-{number}").glob("*.log")) for number in range(PARTITIONS)]
+        if max(map(len, logs)) == 1:
+            return sum(int(active.stem) for (active,) in logs)
+        time.sleep(0.1)
+    raise TimeoutError(f"{topic} is still on the disk after {_PATIENCE_S} s")
+
+
+def first_bytes(node: Node, topic: str) -> list[float]:
+    """Milliseconds until the first record of segments that nobody has read yet comes, by one who is connected."""
+    took = []
+    consumer = Consumer(
+        {
+            "bootstrap.servers": node.bootstrap, "group.id": "first", "enable.auto.commit": False, "log_level": 0,
+            "fetch.wait.max.ms": 10, "fetch.error.backoff.ms": 0,
+        }
+    )  # fmt: skip
+    try:
+        ends = {n: consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=30)[1] for n in range(PARTITIONS)}
+        for number, end in ends.items():
+            consumer.assign([TopicPartition(topic, number, end - 1)])  # connects, and knows the leader
+            assert consumer.poll(30) is not None
+            for share in (0.13, 0.37, 0.61, 0.83):
+                began = time.perf_counter()
+                consumer.seek(TopicPartition(topic, number, int(end * share)))
+                while (message := consumer.poll(30)) is None or message.offset() != int(end * share):
+                    assert time.perf_counter() - began < 30
+                took.append((time.perf_counter() - began) * 1000)
+                consumer.seek(TopicPartition(topic, number, end - 1))
+                time.sleep(0.5)  # what is read ahead has come
+    finally:
+        consumer.close()
+    return sorted(took)
+
+
+def rewrite(node: Node, port: int) -> None:
+    """The store is behind another port from the next start on."""
+    properties = node.directory / "server.properties"
+    lines = [line for line in properties.read_text().splitlines() if not line.startswith("rsm.config.")]
+    properties.write_text("\n".join([*lines, *(f"{name}={value}" for name, value in settings(port).items())]) + "\n")
+
+
+def restart(node: Node, port: int) -> Memory:
+    """With nothing in its memory."""
+    node.stop()
+    node.forget_clients()
+    rewrite(node, port)
+    node.start()
+    memory = Memory(node.pid)
+    memory.start()
+    return memory
+
+
+def measured(node: Node, number: int) -> dict[str, dict[str, Any]]:
+    with ExitStack() as stack:
+        store = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-bench-s3-")))
+        near = stack.enter_context(gateway(store))
+        far = stack.enter_context(long_way(near, DELAY_MS))
+        node.format()
+        rewrite(node, near)
+        node.start()
+        memory = Memory(node.pid)
+        memory.start()
+        found: dict[str, dict[str, Any]] = {}
+        off: list[float] = []
+        on: list[float] = []
+        for turn in range(4):  # the first warms up
+            for kept, config in ((off, {"segment.bytes": str(SEGMENT)}), (on, COLD))[:: 1 if turn % 2 else -1]:
+                topic = f"{'on' if kept is on else 'off'}-{turn}"
+                kept.append(produce(node, topic, config))
+                if kept is on:
+                    in_tier(node, topic)
+                if topic != "on-3":
+                    node.delete_topic(topic)
+        rates = sorted(a / b for a, b in zip(on[1:], off[1:], strict=True))
+        found["produce"] = {"on": on[-1], "off": off[-1], "ratio": round(rates[1], 3), "memory_mb": memory.end()}
+        topic, records = "on-3", in_tier(node, "on-3")
+        for name, port in (("read back", near), ("read back, 50 ms", far)):
+            memory = restart(node, port)
+            found[name] = {"mb_per_second": consume(node, topic, records), "memory_mb": memory.end()}
+        memory = restart(node, far)
+        took = first_bytes(node, topic)
+        middle = took[len(took) // 2]
+        found["first byte"] = {
+            "p50_ms": middle, "worst_ms": took[-1], "above_delay_ms": middle - DELAY_MS, "memory_mb": memory.end(),
+        }  # fmt: skip
+        memory = restart(node, near)
+        latency(node, "warm-up", 4)
+        calm = latency(node, "calm", 8)
+        reading = threading.Thread(target=lambda: [consume(node, topic, records) for _ in range(3)])
+        reading.start()
+        busy = latency(node, "busy", 8)
+        reading.join()
+        found["tail"] = {
+            "calm_p99_ms": calm, "busy_p99_ms": busy, "ratio": round(busy / calm, 2), "memory_mb": memory.end(),
+        }  # fmt: skip
+        found["memory"] = {"most_mb": max(figures["memory_mb"] for figures in found.values())}
+        node.stop()
+        return found
+
+
+PLAN = Plan(
+    "tier",
+    __doc__ or "",
+    {},
+    (
+        Bar("produce with the tier, to that without", "produce", "ratio", "", Direction.AT_LEAST, 0.9, absolute=True),
+        Bar("read back over S3", "read back", "mb_per_second", "MB/s", Direction.AT_LEAST, 200, absolute=True),
+        Bar("read back, 50 ms a request", "read back, 50 ms", "mb_per_second", "MB/s", Direction.AT_LEAST, 100,
+            absolute=True),
+        Bar("first byte, above the round trip", "first byte", "above_delay_ms", "ms", Direction.AT_MOST, 20,
+            absolute=True),
+        Bar("tail p99 beside cold reads, to that without", "tail", "ratio", "", Direction.AT_MOST, 1.5, absolute=True),
+        Bar("memory of the node", "memory", "most_mb", "MB", Direction.AT_MOST, 300, absolute=True),
+    ),
+    lone={"tier": Lone(SETTINGS, measured)},
+    sides=lambda folder, given: {"ottla": OttlaNode(folder / "ottla", **given)},
+)  # fmt: skip
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(run(PLAN))
+    except NoGateway as error:
+        sys.exit(f"bench: {error}")
