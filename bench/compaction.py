@@ -3,14 +3,18 @@
 --only NAME     parts whose name holds NAME
 
 2 GB of records of 100 bytes, a tenth of them with keys of their own, in 256 MB segments, written into the folder of a
-topic while its node is stopped. Cleaning begins when min.cleanable.dirty.ratio is lowered, and has ended when
-cleaner-offset-checkpoint says so; waiting for the cleaner's next look is a tenth of a second at most. Uncompressed, a
-producer with one small record in flight goes on meanwhile.
+topic while its node is stopped: the same files on both sides. Cleaning begins when min.cleanable.dirty.ratio is
+lowered, and has ended when cleaner-offset-checkpoint says so; waiting for the cleaner's next look is a tenth of a
+second at most. Uncompressed, a producer with one small record in flight goes on meanwhile.
+
+OTTLA_BENCH_COMPACTION_LOGS names a folder where the logs are kept for the next run; making them takes a minute.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -20,11 +24,11 @@ from typing import Any
 
 import confluent_kafka.admin
 import numpy as np
-import psutil
 from confluent_kafka import Producer
 from crc32c import crc32c
 
 from bench.bars import Bar, Direction
+from bench.memory import Memory
 from bench.nodes import Node
 from bench.parts import Lone, Plan, run
 from ottla.log.paths import CLEAN_SHUTDOWN_MARK, CLEANER_CHECKPOINT, LOG_SUFFIX, PARTITION_METADATA, offset_name
@@ -34,6 +38,7 @@ from ottla.record.compression import compress
 from ottla.record.records import Record
 
 SIZE = int(os.environ.get("OTTLA_BENCH_COMPACTION_BYTES", 2_000_000_000))
+LOGS = os.environ.get("OTTLA_BENCH_COMPACTION_LOGS")
 SEGMENT = 256 << 20
 A_BATCH, RECORD = 150, 100
 KEY = 12
@@ -84,9 +89,6 @@ def _sealed(made: Any, body: bytes, codec: Codec, base_offset: int) -> bytes:
 
 def fill(folder: Path, codec: Codec) -> tuple[int, int]:
     """Gives the base offset of the last segment, which is not cleaned, and the size of all before it."""
-    for path in folder.iterdir():
-        if path.name != PARTITION_METADATA:
-            path.unlink()
     base = size = total = 0
     file = (folder / (offset_name(0) + LOG_SUFFIX)).open("wb")
     limit = min(SEGMENT, SIZE // 8)
@@ -101,24 +103,21 @@ def fill(folder: Path, codec: Codec) -> tuple[int, int]:
     return base, total
 
 
-class Memory(threading.Thread):
-    """The most that the node and its children take, and the most that a single child takes."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(daemon=True)
-        self._node = psutil.Process(pid)
-        self.node = self.child = 0.0
-        self.stopped = False
-
-    def run(self) -> None:
-        while not self.stopped:
-            try:
-                self.node = max(self.node, self._node.memory_info().rss / 1e6)
-                for child in self._node.children(recursive=True):
-                    self.child = max(self.child, child.memory_info().rss / 1e6)
-            except psutil.NoSuchProcess:
-                pass
-            time.sleep(0.05)
+def place(filled: Path, folder: Path, codec: Codec) -> tuple[int, int]:
+    """The same, in the folder of a partition; who is the second to need them finds the files made."""
+    if not filled.exists():
+        begun = filled.with_suffix(".begun")
+        shutil.rmtree(begun, ignore_errors=True)
+        begun.mkdir(parents=True)
+        fill(begun, codec)
+        begun.rename(filled)
+    for path in folder.iterdir():
+        if path.name != PARTITION_METADATA:
+            path.unlink()
+    for path in filled.iterdir():
+        shutil.copyfile(path, folder / path.name)
+    base = max(int(path.stem) for path in filled.iterdir())
+    return base, sum(path.stat().st_size for path in filled.iterdir() if int(path.stem) < base)
 
 
 def p99_of_small_produces(node: Node, topic: str, until: threading.Event, at_least: int) -> float:
@@ -144,7 +143,8 @@ def cleaning(codec: Codec, *, with_load: bool) -> Any:
         node.create_topic("small", 1)
         node.stop()
         node.forget_clients()
-        base, size = fill(node.data / "table-0", codec)
+        logs = Path(LOGS) if LOGS else node.directory.parent
+        base, size = place(logs / f"{codec.name.lower()}-{SIZE}", node.data / "table-0", codec)
         (node.data / CLEAN_SHUTDOWN_MARK).unlink(missing_ok=True)
         os.sync()  # segments that rolled in the course of things have been synced long ago
         node.start()
@@ -177,7 +177,7 @@ def _clean(node: Node, base: int, size: int, *, with_load: bool) -> dict[str, An
     ended.set()
     if with_load:
         load.join()
-    memory.stopped = True
+    memory.end()
     lag = node.loop_lag()
     left = sum(path.stat().st_size for path in (node.data / "table-0").glob("*.log") if int(path.stem) < base)
     return {
@@ -198,6 +198,11 @@ def _lower_the_ratio(node: Node) -> None:
     resource = admin.ConfigResource(admin.ResourceType.TOPIC, "table", incremental_configs=[lower])
     for future in node.admin.incremental_alter_configs([resource]).values():
         future.result(30)
+
+
+def compile_loops() -> None:
+    """Done with the first cleaning after an installation, and kept: not a part of each."""
+    subprocess.run([sys.executable, "-c", "from ottla.log.cleaning.warming import warm_up; warm_up()"], check=True)
 
 
 PLAN = Plan(
@@ -223,4 +228,5 @@ PLAN = Plan(
 )  # fmt: skip
 
 if __name__ == "__main__":
+    compile_loops()
     sys.exit(run(PLAN))

@@ -1,8 +1,10 @@
 """`ottla topic table` and `ottla topic compact` against a running node."""
 
 import json
+import threading
 
 import pytest
+from confluent_kafka import Producer
 from tests.cli.command import Run
 
 
@@ -54,6 +56,54 @@ def test_a_topic_is_compacted_now(ottla: Run) -> None:
     (after,) = json.loads(ottla("topic", "describe", "dirty", "-O", "json").stdout)
     assert after["configs"] == {"cleanup.policy": "compact"}
     assert after["partitions"][0]["ends"] == 6
+
+
+@pytest.mark.timeout(240)
+def test_a_topic_is_compacted_while_somebody_writes_to_it(ottla: Run, node: str) -> None:
+    fill(ottla, "busy")
+    producer, is_over = Producer({"bootstrap.servers": node, "linger.ms": 0}), threading.Event()
+
+    def write() -> None:
+        while not is_over.wait(0.01):
+            producer.produce("busy", b"new", b"black", partition=0)
+            producer.flush()
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        done = ottla("topic", "compact", "busy", "--now", "--wait", "100", "-O", "json")
+    finally:
+        is_over.set()
+        writing.join()
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["first_dirty_offset"] >= 6
+    (after,) = json.loads(ottla("topic", "describe", "busy", "-O", "json").stdout)
+    assert after["configs"] == {"cleanup.policy": "compact"}
+    read = ottla("consume", "busy", "-o", "beginning", "-e", "-f", "%p %o %k=%s\\n").stdout.splitlines()
+    assert {"0 4 red=2", "0 5 blue=20", "1 0 green=1"} <= set(read)
+    assert not {"0 0 red=0", "0 3 blue=10"} & set(read)
+
+
+def test_an_open_transaction_keeps_it_from_being_clean(ottla: Run, node: str) -> None:
+    fill(ottla, "held-up")
+    producer = Producer({"bootstrap.servers": node, "transactional.id": "holds-up"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("held-up", b"1", b"black", partition=0)
+    producer.flush(30)
+    told = ottla("topic", "compact", "held-up", "--now", "--wait", "1")
+    assert told.returncode == 1
+    assert "`ottla txn why held-up`" in told.stderr
+    (after,) = json.loads(ottla("topic", "describe", "held-up", "-O", "json").stdout)
+    assert after["configs"] == {"cleanup.policy": "compact"}, "its configs are as they were"
+    producer.abort_transaction(30)
+
+
+def test_a_record_without_a_key_is_refused_and_why(ottla: Run) -> None:
+    fill(ottla, "keyed")
+    told = ottla("produce", "keyed", "no key")
+    assert told.returncode == 1
+    assert "its records need keys" in told.stderr
 
 
 def test_a_topic_that_is_not_compacted(ottla: Run) -> None:

@@ -56,6 +56,21 @@ class TestByTime:
             append(log, batch(timestamp=timestamp))
         assert deletable_segments(log, 3, NOW + 1001) == 1
 
+    def test_a_record_of_the_future_keeps_its_segment_and_is_told(
+        self, machine: Machine, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """As Kafka has it: clocks that went wrong cost space, not records."""
+        log = machine.open(segment_bytes=SIZE, retention_ms=1000)
+        for timestamp in (NOW + 86_400_000, NOW, NOW):
+            append(log, batch(timestamp=timestamp))
+        for _ in range(2):
+            assert not machine.call(give_up_old_segments, log, 3, NOW + 5000)
+        assert caplog.text.count("in the future") == 1
+        assert deletable_segments(log, 3, NOW + 86_401_000) == 0
+        assert deletable_segments(log, 3, NOW + 86_401_001) == 3
+        log.configure(config(segment_bytes=SIZE, retention_ms=1000, retention_bytes=2 * SIZE))
+        assert deletable_segments(log, 3, NOW) == 1, "by size it goes"
+
     def test_without_timestamps_the_files_own_age_counts_also_after_a_restart(self, machine: Machine) -> None:
         log = machine.open(segment_bytes=SIZE, retention_ms=1000)
         append(log, batch(timestamp=-1))

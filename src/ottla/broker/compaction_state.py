@@ -41,6 +41,8 @@ def _state(node: Node, log_dir: LogDir, log: PartitionLog, state: CleanerState, 
     return {
         "state": "uncleanable" if state.is_uncleanable(log) else "cleaning" if is_cleaning else "idle",
         "first_dirty_offset": found.first_dirty,
+        "active_base_offset": log.active.base_offset,
+        "end_offset": log.end_offset,
         "dirty_bytes": found.dirty_bytes,
         "clean_bytes": found.clean_bytes,
         "active_bytes": log.active.size,

@@ -6,12 +6,16 @@ that deletion begins with, and the start then says that what came back does not 
 
 from __future__ import annotations
 
+import logging
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import Segment
 from ottla.model.config.topic import LogConfig
+
+_log = logging.getLogger("ottla.log")
+_FAR_AHEAD_MS: Final = 3_600_000  # what brokers take by default: message.timestamp.after.max.ms
 
 
 class Rest(NamedTuple):
@@ -68,6 +72,16 @@ def _rests_until(log: PartitionLog) -> float:
     return _newest(first) + config.retention_ms + 1
 
 
+def _tell_of_the_future(log: PartitionLog, now_ms: int) -> None:
+    ahead_ms = _newest(log.segments[0]) - now_ms
+    if ahead_ms > _FAR_AHEAD_MS and log.config.delete and log.config.retention_ms >= 0:
+        _log.warning(
+            "%s: the segment from offset %d on has a record of %.1f h in the future, and stays until that is older than"
+            " retention.ms. To be rid of it earlier: ottla topic purge, or retention.bytes.",
+            *(log.partition, log.segments[0].base_offset, ahead_ms / 3_600_000),
+        )
+
+
 def is_at_rest(log: PartitionLog, now_ms: int) -> bool:
     """Whether nothing has happened since the last look, and time alone cannot have changed its outcome."""
     segments = log.segments
@@ -90,6 +104,8 @@ def give_up_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) ->
     if log.config.copies_to_tier and _look(log, high_watermark, now_ms)[1]:
         log.roll(now_ms)  # so that it can be copied
     if count == 0:
+        if log.rest is None or log.rest.start_offset != log.start_offset:
+            _tell_of_the_future(log, now_ms)
         if high_watermark >= log.end_offset:
             log.rest = Rest(log.end_offset, log.start_offset, log.config, _rests_until(log))
         return False

@@ -12,6 +12,7 @@ from tests.log.given import NOW, Machine, check_finding, check_indexes, everythi
 from ottla.log.cleaning.planning import plan
 from ottla.log.fetched_batches import fetched_batches
 from ottla.model.names import TopicPartition
+from ottla.sim.faults import Operation
 
 
 @pytest.fixture
@@ -92,6 +93,27 @@ def test_a_stop_in_the_middle_leaves_everything_in_order(machine: Machine, pause
     tables.log = tables.manager.all_logs()[0]
     assert tables.manager.dirs[0].was_clean
     assert read_on(tables.log, NEWCOMER).table == {b"k%d" % (n % 4): b"%d" % n for n in range(16, 20)}
+
+
+@pytest.mark.parametrize("operations", [("read",), ("write",), ("sync", "sync_dir"), ("create",), ("rename",)])
+@pytest.mark.parametrize("pause_s", PAUSES[:5])
+def test_a_disk_that_fails_in_the_middle_leaves_nothing_wrong_behind(
+    machine: Machine, pause_s: float, operations: tuple[Operation, ...]
+) -> None:
+    tables = dirty(machine)
+    newest = {b"k%d" % (n % 4): b"%d" % n for n in range(16, 20)}
+
+    during_cleaning(tables, lambda: machine.disk.fail("*/table-0/*", operations=operations), pause_s)
+
+    assert (tables.log.failed is None) == (len(tables.manager.dirs) == 1), "a log dir fails as a whole"
+    machine.disk.heal()
+    machine.host.crash()  # one that failed is looked at anew by the next process
+    tables.manager = tables.start()
+    (tables.log,) = tables.manager.all_logs()
+    assert read_on(tables.log, NEWCOMER).table == newest
+    tables.clean()
+    assert read_on(tables.log, NEWCOMER).table == newest
+    assert not [name for name in machine.names(tables.log.folder) if "cleaned" in name or "swap" in name]
 
 
 def test_records_that_are_appended_meanwhile_stay(machine: Machine) -> None:

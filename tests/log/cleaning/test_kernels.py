@@ -21,6 +21,11 @@ from ottla.record.records import Record
 WAYS = [kernels.crc32c_by_tables, *([kernels.crc32c_by_processor] if kernels.HAS_CRC else [])]
 
 
+@kernels.compiled
+def hash_of(data: Any, size: int, secret: Any) -> Any:
+    return kernels.siphash(data, 0, size, secret)
+
+
 def array(data: bytes) -> Any:
     return np.frombuffer(data, dtype=np.uint8)
 
@@ -30,6 +35,44 @@ def test_checksums(way: Callable[..., int]) -> None:
     data = Random(1).randbytes(200)
     for start, end in [(0, 0), (0, 1), (0, 8), (3, 17), (1, 200), (0, 200), (7, 15)]:
         assert way(array(data), start, end) == crc32c.crc32c(data[start:end])
+
+
+def plain_siphash(key: bytes, secret: bytes) -> tuple[int, int]:
+    """SipHash-1-3 with 128 bits, from its description."""
+    mask = 2**64 - 1
+    k0, k1 = (int.from_bytes(secret[n : n + 8], "little") for n in (0, 8))
+    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D ^ 0xEE, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
+
+    def rotated(value: int, by: int) -> int:
+        return (value << by | value >> (64 - by)) & mask
+
+    def scramble(times: int) -> None:
+        for _ in range(times):
+            for a, b, by, turns in ((0, 1, 13, True), (2, 3, 16, False), (0, 3, 21, False), (2, 1, 17, True)):
+                v[a] = (v[a] + v[b]) & mask
+                v[b] = rotated(v[b], by) ^ v[a]
+                v[a] = rotated(v[a], 32) if turns else v[a]
+
+    padded = key + bytes(7 - len(key) % 8) + bytes([len(key) & 0xFF])
+    for at in range(0, len(padded), 8):
+        word = int.from_bytes(padded[at : at + 8], "little")
+        v[3] ^= word
+        scramble(1)
+        v[0] ^= word
+    v[2] ^= 0xEE
+    scramble(3)
+    first = v[0] ^ v[1] ^ v[2] ^ v[3]
+    v[1] ^= 0xDD
+    scramble(3)
+    return first, v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def test_keys_are_told_apart_by_a_hash_that_nobody_can_foresee() -> None:
+    random = Random(3)
+    for size in (*range(20), 63, 64, 65, 300):
+        key, secret = random.randbytes(size), random.randbytes(16)
+        found = hash_of(array(key + bytes(random.choice((0, 8)))), size, np.frombuffer(secret, dtype=np.uint64))
+        assert tuple(map(int, found)) == plain_siphash(key, secret), size
 
 
 def some_records(random: Random, count: int) -> Iterator[Record]:

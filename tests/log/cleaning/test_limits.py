@@ -5,22 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import pytest
 from tests.log.cleaning.given import Tables, offsets
-from tests.log.given import Machine
+from tests.log.given import NOW, Machine
 from tests.waiting import until
 
 from ottla.broker.broker_part import _cleaner_settings
 from ottla.env.disk import PosixDisk
 from ottla.env.ports import Disk, WorkerDied, Workplace
 from ottla.env.processes import Processes
+from ottla.env.worker import RealWorkplace
 from ottla.log.cleaning.contract import Limits
 from ottla.log.cleaning.offset_map import OffsetMap
 from ottla.log.cleaning.pieces import Pace, in_pieces
+from ottla.log.cleaning.planning import plan
 from ottla.model.config.broker import broker_config, standalone
 from ottla.model.names import TopicPartition
 
@@ -51,6 +56,23 @@ def test_the_map_takes_no_more_than_its_memory_and_is_no_fuller_than_allowed() -
     assert chart.keys.table.nbytes == 24_000
     assert chart.keys.most == 500
     assert chart.keys.marks.nbytes == 16 << 20
+
+
+def test_every_cleaning_has_a_secret_of_its_own(machine: Machine) -> None:
+    """Who has found keys that take each other's place in one, has nothing for the next."""
+    tables = Tables(machine)
+    tables.put([(b"a", b"1")])
+    tables.roll()
+    found = plan(tables.log, None, tables.log.end_offset, NOW)
+    made = [machine.call(tables.cleaner._contract, tables.log, found, tables.settings.limits) for _ in range(20)]
+    assert len({contract.secret for contract in made}) == 20
+    assert all(len(contract.secret) == 16 for contract in made)
+
+
+def test_a_node_starts_without_what_cleaning_needs() -> None:
+    program = "import sys, ottla.broker.node; print([name for name in ('numpy', 'numba') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 class Slow:
@@ -122,6 +144,17 @@ def test_so_many_logs_are_cleaned_at_a_time(machine: Machine, threads: int) -> N
 
 
 # -- real processes
+
+
+def test_others_are_let_once_in_a_while_and_not_for_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine each time costs milliseconds: batches of a tenth of one would take thirty times as long."""
+    yielded: list[None] = []
+    monkeypatch.setattr(os, "sched_yield", lambda: yielded.append(None))
+    place = RealWorkplace(lambda kind, content: None)
+    began = time.monotonic()
+    while (took := time.monotonic() - began) < 0.05:
+        place.let_others()
+    assert 1 <= len(yielded) <= took / 0.002 + 1
 
 
 def its_pid(place: Workplace, _: None) -> int:

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from ottla.cli.admin.session import Session
     from ottla.cli.admin.topics import TopicInfo
 
-# By these everything that is written is due at once: first what is active is rolled, then all is cleaned.
-EAGER: Final = {"max.compaction.lag.ms": "1", "min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0"}
+# By these everything that is written is due at once. The first has what is active rolled, and is taken back when that
+# is done: with every record that somebody writes meanwhile it would begin another segment.
+ROLLING: Final = "max.compaction.lag.ms"
+EAGER: Final = {ROLLING: "1", "min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0"}
 _LOOK_AGAIN_S: Final = 0.25
 COLUMNS: Final = (
     Column("PARTITION", "partition"),
@@ -43,7 +45,8 @@ def command(name: str, now: bool, wait_s: int, output: str | None, cluster: Clus
     """Show how clean the compacted topic NAME is; with --now, compact it.
 
     That is done by changing three of its configs for as long as it takes. Active segments are rolled first, so that
-    afterwards there is one record of each key, and tombstones that wait for delete.retention.ms.
+    afterwards there is one record of each key, and tombstones that wait for delete.retention.ms. What is written
+    meanwhile is not waited for.
     """
     from ottla.cli.admin import session
 
@@ -54,7 +57,7 @@ def command(name: str, now: bool, wait_s: int, output: str | None, cluster: Clus
         before = await _rows(there, topic)
         if not now:
             return before
-        await _compact(there, topic, wait_s)
+        await _compact(there, topic, wait_s, {row["partition"]: row["end_offset"] for row in before})
         after = await _rows(there, topic)
         note(f"Compacted topic {name}: {_size(before)} bytes became {_size(after)}.")
         return after
@@ -83,7 +86,7 @@ def _has(states: Mapping[Any, Any], number: int) -> bool:
     return any(place.partition == number for place in states)
 
 
-async def _compact(there: Session, topic: TopicInfo, wait_s: int) -> None:
+async def _compact(there: Session, topic: TopicInfo, wait_s: int, ends: Mapping[int, int]) -> None:
     from ottla.cli.admin import configs
 
     resource = configs.of_topic(topic.name)
@@ -92,7 +95,10 @@ async def _compact(there: Session, topic: TopicInfo, wait_s: int) -> None:
     eager = [configs.Change(name, configs.Operation.SET, value) for name, value in EAGER.items()]
     await configs.alter(there, resource, eager, check_only=False)
     try:
-        await _until_clean(there, topic, wait_s)
+        deadline = asyncio.get_running_loop().time() + wait_s
+        await _until(there, topic, "active_base_offset", ends, deadline)
+        await configs.alter(there, resource, [change for change in back if change.name == ROLLING], check_only=False)
+        await _until(there, topic, "first_dirty_offset", ends, deadline)
     finally:
         await configs.alter(there, resource, back, check_only=False)
 
@@ -105,9 +111,8 @@ def _restored(entry: ConfigEntry) -> Change:
     return configs.Change(entry.name, configs.Operation.DELETE)
 
 
-async def _until_clean(there: Session, topic: TopicInfo, wait_s: int) -> None:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + wait_s
+async def _until(there: Session, topic: TopicInfo, what: str, ends: Mapping[int, int], deadline: float) -> None:
+    """Until an offset that partitions tell of themselves has reached where each ended."""
     while True:
         rows = await _rows(there, topic)
         bad = [row["partition"] for row in rows if row["state"] == "uncleanable"]
@@ -115,11 +120,12 @@ async def _until_clean(there: Session, topic: TopicInfo, wait_s: int) -> None:
             raise OttlaError(
                 f"partition {bad[0]} of {topic.name} cannot be cleaned: a segment is damaged, see its broker's log"
             )
-        if all(row["state"] == "idle" and not row["dirty_bytes"] and not row["active_bytes"] for row in rows):
+        left = [row["partition"] for row in rows if row[what] < ends.get(row["partition"], 0)]
+        if not left:
             return
-        if loop.time() > deadline:
+        if asyncio.get_running_loop().time() > deadline:
             raise OttlaError(
-                f"{topic.name} was not clean after {wait_s} s: somebody may be writing to it, or have a transaction "
-                "open. Give it more time with --wait"
+                f"partition {left[0]} of {topic.name} was not clean in time: somebody may have a transaction open "
+                f"(`ottla txn why {topic.name}`), or the cleaner has much to do. Give it more time with --wait"
             )
         await asyncio.sleep(_LOOK_AGAIN_S)

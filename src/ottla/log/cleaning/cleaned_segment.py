@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,10 +19,13 @@ from ottla.log.paths import (
 )
 from ottla.log.txn_index import AbortedTxn, packed
 
+_A_LITTLE: Final = 4 << 20  # that is written before the disk is asked to begin: the node's own writes get in between
+
 
 class CleanedSegment:
     def __init__(self, disk: Disk, folder: str, base_offset: int, index_interval: int) -> None:
         self.size = 0
+        self._written_out = 0
         self._disk = disk
         self._stem = f"{folder}/{offset_name(base_offset)}"
         self._base_offset = base_offset
@@ -45,6 +48,9 @@ class CleanedSegment:
         made, timed = kernels.index_rows(rows, count, self._base_offset, self._interval, self._index, offsets, times)
         self._file.write((memoryview(data),), self.size)
         self.size += data.size
+        if self.size - self._written_out >= _A_LITTLE:
+            self._file.write_out(self._written_out, self.size - self._written_out)
+            self._written_out = self.size
         self._offsets += offsets[:made].astype(">i4").tobytes()
         self._times += _time_entries(times[:timed])
 
