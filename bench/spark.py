@@ -3,8 +3,8 @@
 --only NAME     parts whose name holds NAME
 
 Needs `pip install -e .[spark,bench]`, and Maven once for the connector's jars. One Spark for both sides, `local[*]`,
-which one round with a tenth of the records warms up. OTTLA_BENCH_SPARK_RECORDS makes it smaller than 10 million. The
-connector has one way to write a stream, at least once, which stands beside both of ours.
+which one round warms up: reads with a tenth of the records, copies with all. OTTLA_BENCH_SPARK_RECORDS makes it
+smaller than 10 million. The connector has one way to write a stream, at least once, which stands beside both of ours.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from bench import load
 from bench.bars import Bar, Direction
 from bench.nodes import Node
 from bench.parts import Part, Plan, run
-from bench.spark_connector import ConnectorUnavailable, bring_connector
 from ottla.spark.foreach_batch import exactly_once
 from ottla.spark.java import prepare
+from ottla.testing.spark_connector import ConnectorUnavailable, bring_connector
 
 RECORDS = int(os.environ.get("OTTLA_BENCH_SPARK_RECORDS", 10_000_000))
 COPIED, A_BATCH = RECORDS // 5, RECORDS // 20
@@ -51,6 +51,7 @@ def spark() -> Any:
         builder = builder.config("spark.jars", ",".join(map(str, bring_connector())))
         builder = builder.config("spark.driver.memory", "3g").config("spark.sql.shuffle.partitions", "2")
         builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
+        builder = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "50000")  # what a sink gets at once
         _session = builder.getOrCreate()
         _session.sparkContext.setLogLevel("ERROR")
     return _session
@@ -109,7 +110,8 @@ def reading(how: str, node: Node, number: int) -> dict[str, Any]:
 
 
 def copying(by_executors: bool, node: Node, number: int) -> dict[str, Any]:
-    source, records = _filled(node, number, COPIED)
+    """Warmed up with all of the records: with a tenth of them the connector is not at its best in the next round."""
+    source, records = _filled(node, 1, COPIED)
     target = f"copy-{by_executors:d}-{number}"
     node.create_topic(target, PARTITIONS)
     checkpoint = node.directory.with_name(f"{node.side}-{target}")

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.collecting import ignored_without, mark_below
 from tests.spark.sessions import running_spark
 from tests.waiting import UNTENDED
 
 from ottla.testing.node import RunningNode, running_node
 
-collect_ignore_glob = [] if find_spec("pyspark") and find_spec("pyarrow") else ["test_*.py"]
-_HERE = Path(__file__).parent
+collect_ignore_glob = ignored_without()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.spark)
+    mark_below(Path(__file__).parent, items)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,7 @@
-"""A Spark for tests: local, two cores, tasks tried up to three times, as quiet and quick to start as it can be."""
+"""A Spark for tests: local, two cores, tasks tried up to three times, as quiet and quick to start as it can be.
+
+With the official Kafka connector where its jars are, so that `format("kafka")` is there too.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.spark.java import prepare
+from ottla.testing import spark_connector
 
 
 @contextmanager
@@ -15,9 +19,11 @@ def running_spark(folder: Path) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     prepare()
+    builder = SparkSession.builder.master("local[2, 3]")
+    if spark_connector.available():
+        builder = builder.config("spark.jars", ",".join(map(str, spark_connector.connector_jars())))
     spark = (
-        SparkSession.builder.master("local[2, 3]")
-        .appName("ottla tests")
+        builder.appName("ottla tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.default.parallelism", "2")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.spark.topics import committed, forget_last_commit, messages, new_topic, write
+from tests.spark.topics import Broker, committed, forget_last_commit, messages, new_topic, write
 
 from ottla.model.names import TopicPartition
 from ottla.spark import foreach_batch, loop_thread
@@ -23,11 +23,11 @@ from ottla.testing.node import RunningNode
 VALUES = [b"%05d" % n for n in range(3000)]
 
 
-def options(node: RunningNode, target: str, **more: str) -> dict[str, str]:
+def options(node: Broker, target: str, **more: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": node.address, "topic": target, "kafka.default.api.timeout.ms": "20000", **more}
 
 
-def copying(spark: Any, node: RunningNode, source: str, target: str, folder: Path) -> Any:
+def copying(spark: Any, node: Broker, source: str, target: str, folder: Path) -> Any:
     reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", node.address)
     reader = reader.option("subscribe", source).option("startingOffsets", "earliest").option("minPartitions", 4)
     frame = reader.option("maxOffsetsPerTrigger", 1000).load().select("key", "value")

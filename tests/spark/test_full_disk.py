@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.small_disk import small_disk_at
 from tests.spark.test_write import copying
 from tests.spark.topics import committed, new_topic, write
 
@@ -18,13 +18,8 @@ VALUES = [b"%04d" % n for n in range(2000)]
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(folder)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("to mount a small disk needs root")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with small_disk_at(tmp_path / "disk", "400k") as folder:
+        yield folder
 
 
 def test_a_full_checkpoint_disk(spark: Any, node: RunningNode, small_disk: Path) -> None:

@@ -24,14 +24,18 @@ from tests.waiting import until
 from ottla.testing.process_cluster import ProcessCluster, running_processes
 
 PARTITIONS = 4
-RESTART_WITHIN_S = 240.0
+MANY = int(os.environ.get("OTTLA_KILLS", 50))
+RESTART_WITHIN_S = 480.0
 ROOT = Path(__file__).resolve().parents[2]
 
 
 class Driver:
     """Started again whenever it has died, as a cluster's manager does."""
 
-    def __init__(self, cluster: ProcessCluster, folder: Path, writes: str) -> None:
+    def __init__(
+        self, cluster: ProcessCluster, folder: Path, writes: str, script: str = "spark/copying_driver"
+    ) -> None:
+        self._script = ROOT / "tests" / f"{script}.py"
         self._arguments = [cluster.bootstrap, "in", "out", str(folder), writes]
         self._output = folder / "driver.out"
         self._commits = folder / "checkpoint" / "commits"
@@ -42,7 +46,7 @@ class Driver:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _start(self) -> None:
-        command = [sys.executable, str(ROOT / "tests/spark/copying_driver.py"), *self._arguments]
+        command = [sys.executable, str(self._script), *self._arguments]
         path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
@@ -163,8 +167,8 @@ def committed_in(cluster: ProcessCluster) -> list[bytes]:
     [
         ("driver", 5),
         ("executors", 5),
-        pytest.param("driver", 50, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
-        pytest.param("executors", 50, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
+        pytest.param("driver", MANY, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
+        pytest.param("executors", MANY, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
     ],
 )
 @pytest.mark.timeout(900)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
-from tests.spark.topics import delete_topic, grow_topic, new_topic, write
+from tests.spark.topics import Broker, delete_records, delete_topic, grow_topic, new_topic, write
 from tests.waiting import until
 
 from ottla.testing.node import RunningNode
@@ -20,7 +20,7 @@ from ottla.testing.node import RunningNode
 class Stream:
     """A query that puts what it reads into Parquet files, which it may be started for again and again."""
 
-    def __init__(self, spark: Any, node: RunningNode, folder: Path, **options: Any) -> None:
+    def __init__(self, spark: Any, node: Broker, folder: Path, **options: Any) -> None:
         self._spark, self._node, self._folder = spark, node, folder
         self._options = options
 
@@ -147,6 +147,21 @@ def test_a_topic_that_was_made_anew_is_noticed(stream: Callable[..., Stream], no
     lenient = stream(subscribe=topic, failOnDataLoss="false")
     lenient.run()
     assert sorted(lenient.values()) == numbered(0, 9)
+
+
+def test_records_that_were_deleted_before_they_were_read(stream: Callable[..., Stream], node: RunningNode) -> None:
+    topic = new_topic(node)
+    write(node, topic, numbered(0, 3))
+    strict = stream(subscribe=topic, startingOffsets="earliest")
+    strict.run()
+    write(node, topic, numbered(3, 9))
+    delete_records(node, topic, 0, 6)
+    with pytest.raises(Exception, match=f"{topic}-0: offsets from 3 on .*; it begins at 6 now.*failOnDataLoss=false"):
+        strict.run()
+    assert strict.values() == numbered(0, 3)
+    lenient = stream(subscribe=topic, failOnDataLoss="false")
+    lenient.run()
+    assert lenient.values() == [*numbered(0, 3), *numbered(6, 9)]
 
 
 def test_offsets_of_finished_batches_are_those_of_a_group(stream: Callable[..., Stream], node: RunningNode) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from tests.spark.topics import committed, forget_last_commit, messages, new_topic, write
+from tests.spark.topics import Broker, committed, forget_last_commit, messages, new_topic, write
 
 from ottla.testing.node import RunningNode
 
@@ -18,7 +19,7 @@ def rows(spark: Any, columns: str, *values: tuple[Any, ...]) -> Any:
     return spark.createDataFrame(list(values), columns)
 
 
-def save(frame: Any, node: RunningNode, **options: Any) -> None:
+def save(frame: Any, node: Broker, **options: Any) -> None:
     writer = frame.write.format("ottla").mode("append").option("kafka.bootstrap.servers", node.address)
     for name, value in options.items():
         writer = writer.option(name.replace("__", "."), value)
@@ -26,11 +27,20 @@ def save(frame: Any, node: RunningNode, **options: Any) -> None:
 
 
 def copying(
-    spark: Any, node: RunningNode, source: str, target: str, folder: Path, *, at_once: int = 500, **options: Any
+    spark: Any,
+    node: Broker,
+    source: str,
+    target: str,
+    folder: Path,
+    *,
+    at_once: int = 500,
+    between: Callable[[Any], Any] | None = None,
+    **options: Any,
 ) -> Any:
     reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", node.address)
     reader = reader.option("subscribe", source).option("startingOffsets", "earliest")
     frame = reader.option("maxOffsetsPerTrigger", at_once).load().select("key", "value")
+    frame = frame if between is None else frame.mapInArrow(between, frame.schema)
     writer = frame.writeStream.format("ottla").option("kafka.bootstrap.servers", node.address)
     writer = writer.option("topic", target).option("checkpointLocation", str(folder))
     for name, value in options.items():
@@ -87,6 +97,21 @@ def test_a_stream_is_copied_and_a_batch_that_is_repeated_is_not_doubled(
     write(node, source, [b"99999"], 0)
     copying(spark, node, source, target, tmp_path).awaitTermination()
     assert sorted(committed(node, target)) == [*VALUES, b"99999"]
+
+
+def test_a_task_that_fails_is_tried_again_and_writes_once(spark: Any, node: RunningNode, tmp_path: Path) -> None:
+    source, target = new_topic(node), new_topic(node, 3)
+    write(node, source, VALUES)
+
+    def fail_once(batches: Any) -> Any:
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().attemptNumber() == 0:
+            raise RuntimeError("fails when all its rows are there")
+
+    copying(spark, node, source, target, tmp_path, between=fail_once).awaitTermination()
+    assert sorted(message.value() for message in messages(node, target)) == VALUES
 
 
 def test_a_stream_at_least_once(spark: Any, node: RunningNode, tmp_path: Path) -> None:

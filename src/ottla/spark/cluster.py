@@ -187,31 +187,33 @@ class Cluster:
 
     # -- records
 
-    async def fetch(self, place: TopicPartition, topic_id: UUID | None, offset: int) -> Fetched:
+    async def fetch(
+        self, place: TopicPartition, topic_id: UUID | None, offset: int, most_bytes: int | None = None
+    ) -> Fetched:
         """Waits up to fetch.max.wait.ms for records. OutOfRange or TopicGone, beside what every question may end with.
 
         With an id, a topic of the same name that was made later is not taken for it.
         """
 
         async def ask() -> Fetched:
-            return await self._ask_records(place, topic_id, offset)
+            return await self._ask_records(place, topic_id, offset, most_bytes or self.settings.fetch_bytes)
 
         return await self.patiently(f"cannot read {place} from offset {offset} on", ask)
 
-    async def _ask_records(self, place: TopicPartition, topic_id: UUID | None, offset: int) -> Fetched:
+    async def _ask_records(self, place: TopicPartition, topic_id: UUID | None, offset: int, most_bytes: int) -> Fetched:
         settings = self.settings
         link = self._link(await self.leader(place))
         await link.connection()
         offered = (link.versions or {}).get(_FETCH)
         by_id = topic_id is not None and offered is not None and offered.newest >= _FETCH_BY_ID
-        partition = {"partition": place.partition, "fetch_offset": offset, "partition_max_bytes": settings.fetch_bytes}
+        partition = {"partition": place.partition, "fetch_offset": offset, "partition_max_bytes": most_bytes}
         topic = {"topic": place.topic, "topic_id": topic_id, "partitions": [partition]}
         request = request_of(
             _FETCH,
             _FETCH_BY_ID if by_id else _FETCH_BY_NAME,
             max_wait=timedelta(milliseconds=settings.fetch_max_wait_ms),
-            min_bytes=settings.fetch_min_bytes,
-            max_bytes=max(settings.fetch_bytes, settings.fetch_min_bytes),
+            min_bytes=min(settings.fetch_min_bytes, most_bytes),
+            max_bytes=most_bytes,
             isolation_level=int(settings.read_committed),
             topics=[topic],
             forgotten_topics_data=[],

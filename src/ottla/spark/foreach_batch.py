@@ -43,16 +43,20 @@ def exactly_once(options: Mapping[str, str]) -> Callable[[Any, int], None]:
         found = sink_options(options, frame.schema, Delivery.EXACTLY_ONCE)
         if found.delivery is not Delivery.EXACTLY_ONCE:
             raise OttlaError('exactly_once() cannot write with delivery=at-least-once; writeStream.format("ottla") can')
-        marker = Marker(_query_id(frame), batch_id)
-        for time_left in reversed(range(_TIMES)):
-            try:
-                return _write(found, frame, marker)
-            except Exception as error:
-                if not time_left or Changed.__name__ not in str(error):
-                    raise
-                _log.warning("batch %d begins anew: %s", batch_id, error)
+        write_once(found, frame, Marker(_query_id(frame), batch_id))
 
     return write
+
+
+def write_once(options: SinkOptions, frame: Any, marker: Marker) -> None:
+    """For who gives batches a name and a number of his own."""
+    for time_left in reversed(range(_TIMES)):
+        try:
+            return _write(options, frame, marker)
+        except Exception as error:
+            if not time_left or Changed.__name__ not in str(error):
+                raise
+            _log.warning("batch %d begins anew: %s", marker.batch_id, error)
 
 
 def _query_id(frame: Any) -> str:

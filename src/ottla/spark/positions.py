@@ -2,7 +2,8 @@
 
 Spark writes offsets of a stream to its checkpoint and its progress, as JSON in the shape of the official source:
 `{"events": {"0": 17, "1": 23}}`. Beside the topics stands `"@ids"`, by which a topic that was deleted and made anew is
-not taken for the one that was read. (A topic's name has no @.)
+not taken for the one that was read, and in what is shown as the latest offset `"@behind"`, what waits when the batch is
+done. (A topic's name has no @.)
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from ottla.spark.cluster import EARLIEST, LATEST, Topic
 
 Offsets = dict[TopicPartition, int]
 IDS: Final = "@ids"
+BEHIND: Final = "@behind"
+_NO_TOPICS: Final = (IDS, BEHIND)
 
 
 class Kind(Enum):
@@ -79,7 +82,7 @@ def _check_end(option: str, said: str, value: int, *, batch: bool, ending: bool)
 
 
 def by_partition(option: str, text: str) -> dict[TopicPartition, int]:
-    """JSON like {"events": {"0": 17}}."""
+    """JSON like {"events": {"0": 17}}; also as it stands in a progress event."""
     try:
         read = json.loads(text)
         if not isinstance(read, dict):
@@ -87,6 +90,7 @@ def by_partition(option: str, text: str) -> dict[TopicPartition, int]:
         return {
             TopicPartition(topic, int(number)): _whole(value)
             for topic, numbers in read.items()
+            if topic not in _NO_TOPICS
             for number, value in numbers.items()
         }
     except (ValueError, TypeError, AttributeError) as error:
@@ -121,7 +125,7 @@ def from_spark(told: Mapping[str, Any]) -> tuple[Offsets, dict[str, UUID | None]
     offsets = {
         TopicPartition(topic, int(number)): int(offset)
         for topic, numbers in told.items()
-        if topic != IDS
+        if topic not in _NO_TOPICS
         for number, offset in numbers.items()
     }
     return offsets, ids

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from ottla.model.errors import OttlaError
 from ottla.spark import loop_thread
 from ottla.spark.cluster import LATEST
-from ottla.spark.formats.columns import column_type
+from ottla.spark.formats.columns import KEPT, UNDECODABLE, column_type, keeps_undecodable
 from ottla.spark.looking_up import bounds, resolved, wanted_partitions, wanted_topics
 from ottla.spark.planning import Range, tasks
 from ottla.spark.reading import Reading, cluster_of, read_ranges, report_loss
@@ -42,7 +42,8 @@ class OttlaDataSource(DataSource):
     def schema(self) -> str:
         given = by_name(self.options)
         read = ", ".join(f"{name} {column_type(name, given)}" for name in ("key", "value"))
-        return f"{read}, {_REST}" + (_HEADERS if self._has_headers() else "")
+        kept = f", {UNDECODABLE} {KEPT}" if keeps_undecodable(given) else ""
+        return f"{read}, {_REST}" + (_HEADERS if self._has_headers() else "") + kept
 
     def reader(self, schema: Any) -> BatchReader:
         return BatchReader(source_options(self.options, batch=True, schema=schema))

@@ -26,9 +26,10 @@ from pyspark.sql.streaming.datasource import (
 from ottla.model.names import TopicPartition
 from ottla.spark import loop_thread
 from ottla.spark.cluster import EARLIEST, LATEST, Cluster, Topic
+from ottla.spark.lag import Lag, lag_of
 from ottla.spark.looking_up import resolved, wanted_partitions, wanted_topics
 from ottla.spark.planning import Range, limited, tasks
-from ottla.spark.positions import Offsets, from_spark, ids_of, to_spark
+from ottla.spark.positions import BEHIND, Offsets, from_spark, ids_of, to_spark
 from ottla.spark.reading import cluster_of, read_ranges, report_loss
 from ottla.spark.source import Task, reading_of
 from ottla.spark.source_options import SourceOptions
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ottla.spark")
 _SHOWING_PROGRESS_S: Final = 10.0
+_SHOWING_LAG_S: Final = 1.0
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -45,6 +47,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self._target: Offsets | None = None  # of Trigger.AvailableNow
         self._latest: dict[str, Any] | None = None
+        self._lag: Future[Lag] | None = None
         self._triggered_at = time.monotonic()
         self._told: Offsets = {}
         self._telling: Future[None] | None = None
@@ -83,17 +86,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[str, Any]:
         topics, begins, ends = loop_thread.wait_for(self._ends(offsets, ids))
         self._latest = to_spark(ends, ids_of(topics))
+        latest = ends
         if self._target is not None:
             ends = _no_further(ends, begins, self._target, offsets)
         if not isinstance(limit, ReadAllAvailable):
             if self._waits_for_more(begins, ends):
+                self._look_at_lag(begins, latest, topics)
                 return start
             if self.options.max_offsets is not None:
                 ends = limited(begins, ends, self.options.max_offsets)
+        self._look_at_lag(ends, latest, topics)
         return to_spark(ends, ids_of(topics))
 
+    def _look_at_lag(self, read_to: Offsets, latest: Offsets, topics: dict[str, Topic]) -> None:
+        cluster, now_ms = cluster_of(self.options.client), time.time_ns() // 1_000_000
+        if self._lag is not None:
+            self._lag.cancel()
+        self._lag = loop_thread.start(lag_of(cluster, read_to, latest, ids_of(topics), now_ms))
+
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return self._latest
+        """What stands in a progress event as latestOffset; the one place there in which a source may say more."""
+        if self._latest is None or self._lag is None:
+            return self._latest
+        try:
+            return self._latest | {BEHIND: self._lag.result(_SHOWING_LAG_S).shown()}
+        except TimeoutError:
+            return self._latest
 
     def prepareForTriggerAvailableNow(self) -> None:
         _, _, self._target = loop_thread.wait_for(self._ends({}, {}))

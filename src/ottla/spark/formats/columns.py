@@ -24,6 +24,16 @@ class Column(NamedTuple):
     kind: str = ""
     """Spark's type of the column, as JSON."""
     null_if_wrong: bool = False
+    kept_if_wrong: bool = False
+
+
+UNDECODABLE: Final = "undecodable"
+KEPT: Final = "STRUCT<part: STRING, reason: STRING, key: BINARY, value: BINARY>"
+"""Of the column `undecodable`: which of key and value is wrong, why, and both as they are in the log."""
+
+
+def keeps_undecodable(given: Mapping[str, str]) -> bool:
+    return given.get(UNDECODABLE, "").strip().lower() == "keep"
 
 
 def column_type(name: str, given: Mapping[str, str]) -> str:
@@ -45,15 +55,17 @@ def column_type(name: str, given: Mapping[str, str]) -> str:
 def decoded_columns(given: Mapping[str, str], schema: Any) -> tuple[Column, ...]:
     """`schema` is Spark's, made of what column_type() has said."""
     wrong = given.get("undecodable", "fail").strip().lower()
-    if wrong not in ("fail", "null"):
-        raise OttlaError(f"undecodable is fail or null, not {wrong!r}")
+    if wrong not in ("fail", "null", "keep"):
+        raise OttlaError(f"undecodable is fail, null or keep, not {wrong!r}")
     found = []
     for name, (option, schema_option) in _DECODED.items():
         if option in given:
             kind = schema[name].dataType
             if (why := format_named(option, given[option]).not_decoded(kind.simpleString())) is not None:
                 raise OttlaError(f"{schema_option} is {kind.simpleString()}: {why}")
-            found.append(Column(name, given[option].strip().lower(), kind.json(), wrong == "null"))
+            found.append(Column(name, given[option].strip().lower(), kind.json(), wrong != "fail", wrong == "keep"))
+    if wrong == "keep" and not found:
+        raise OttlaError("undecodable=keep is for decode and decodeKey, and there is neither")
     return tuple(found)
 
 
@@ -73,15 +85,32 @@ def encoded_columns(given: Mapping[str, str], kinds: Mapping[str, str]) -> tuple
 
 def decoded(columns: tuple[Column, ...], batch: pa.RecordBatch) -> pa.RecordBatch:
     """OttlaError with topic, partition and offset of the first record that is not of its format, unless it may be."""
+    as_read = batch
+    wrong: dict[int, tuple[str, str]] = {}
     for column in columns:
         place = batch.schema.get_field_index(column.name)
         convert = _decoding(column.format, column.kind)
         try:
             values = convert(batch.column(place))
         except ValueError:
-            values = _one_after_the_other(batch, column, convert, 0, batch.num_rows)
+            values = _one_after_the_other(batch, column, convert, 0, batch.num_rows, wrong)
         batch = batch.set_column(place, column.name, values)
+    if any(column.kept_if_wrong for column in columns):
+        batch = batch.append_column(UNDECODABLE, _kept(as_read, wrong))
     return batch
+
+
+def _kept(as_read: pa.RecordBatch, wrong: Mapping[int, tuple[str, str]]) -> pa.Array:
+    import pyarrow as pa
+
+    kind = pa.struct([("part", pa.string()), ("reason", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
+    if not wrong:
+        return pa.nulls(as_read.num_rows, kind)
+    key, value = as_read.column("key"), as_read.column("value")
+    rows: list[dict[str, Any] | None] = [None] * as_read.num_rows
+    for row, (part, reason) in wrong.items():
+        rows[row] = {"part": part, "reason": reason, "key": key[row].as_py(), "value": value[row].as_py()}
+    return pa.array(rows, kind)
 
 
 def encoded(columns: tuple[Column, ...], batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -94,7 +123,9 @@ def encoded(columns: tuple[Column, ...], batch: pa.RecordBatch) -> pa.RecordBatc
     return batch
 
 
-def _one_after_the_other(batch: pa.RecordBatch, column: Column, convert: Convert, first: int, end: int) -> pa.Array:
+def _one_after_the_other(
+    batch: pa.RecordBatch, column: Column, convert: Convert, first: int, end: int, wrong: dict[int, tuple[str, str]]
+) -> pa.Array:
     """By halves, so that what is right is done at once and what is wrong is found soon."""
     import pyarrow as pa
 
@@ -105,8 +136,9 @@ def _one_after_the_other(batch: pa.RecordBatch, column: Column, convert: Convert
         if end - first > 1:
             middle = (first + end) // 2
             halves = ((first, middle), (middle, end))
-            return pa.concat_arrays([_one_after_the_other(batch, column, convert, *half) for half in halves])
+            return pa.concat_arrays([_one_after_the_other(batch, column, convert, *half, wrong) for half in halves])
         if column.null_if_wrong:
+            wrong.setdefault(first, (column.name, f"not {column.format}: {str(error).splitlines()[0]}"))
             return pa.nulls(1, _arrow_type(column.kind))
         raise OttlaError(_complaint(batch, column, first, error)) from error
 

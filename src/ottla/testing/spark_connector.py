@@ -24,7 +24,7 @@ _DEPENDENCY: Final = (
 _POM: Final = """\
 <project>
   <modelVersion>4.0.0</modelVersion>
-  <groupId>ottla.bench</groupId><artifactId>spark-connector</artifactId><version>1</version>
+  <groupId>ottla.testing</groupId><artifactId>spark-connector</artifactId><version>1</version>
   <dependencies>{}</dependencies>
 </project>
 """
@@ -34,19 +34,32 @@ class ConnectorUnavailable(RuntimeError):
     """Maven or the jars are missing; the message says what to do."""
 
 
+def connector_jars() -> list[Path]:
+    """Where they are, if they are there: see `available`."""
+    return [_home() / f"{name}-{version}.jar" for _, name, version in _JARS]
+
+
+def available() -> bool:
+    """Whether the connector can be had without a download: for tests that are skipped otherwise."""
+    return all(jar.exists() for jar in connector_jars())
+
+
 def bring_connector() -> list[Path]:
     """The jars, fetched once."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = Path(os.environ.get("OTTLA_SPARK_CONNECTOR") or cache / "ottla" / "spark-connector")
-    jars = [home / f"{name}-{version}.jar" for _, name, version in _JARS]
-    if all(jar.exists() for jar in jars):
-        return jars
+    if available():
+        return connector_jars()
+    home = _home()
     if shutil.which("mvn") is None:
         raise ConnectorUnavailable(f"the jars of Spark's Kafka connector are not in {home}, and there is no `mvn`")
     home.mkdir(parents=True, exist_ok=True)
     (home / "pom.xml").write_text(_POM.format("".join(_DEPENDENCY.format(*jar) for jar in _JARS)))
     copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DexcludeTransitive=true", f"-DoutputDirectory={home}"]
     done = subprocess.run(copy, cwd=home, capture_output=True, text=True, check=False)
-    if done.returncode or not all(jar.exists() for jar in jars):
+    if done.returncode or not available():
         raise ConnectorUnavailable(f"Maven could not bring Spark's Kafka connector:\n{done.stdout[-2000:]}")
-    return jars
+    return connector_jars()
+
+
+def _home() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("OTTLA_SPARK_CONNECTOR") or cache / "ottla" / "spark-connector")
