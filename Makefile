@@ -44,7 +44,7 @@ $(DEV): $(RUN)
 
 $(SPARK): $(DEV)
 	@echo "Installing PySpark (only the first time; 500 MB) ..."
-	@$(PIP) -e '.[spark]'
+	@$(PIP) -e '.[pipelines]'
 	@touch $@
 
 up: $(RUN)
@@ -61,17 +61,18 @@ test-kafka: $(DEV)
 
 # One after the other: a Spark is a whole machine's work.
 test-spark: $(SPARK)
-	@$(BIN)/python -m pytest -m 'spark and not slow' tests/spark $(ARGS)
+	@$(BIN)/python -m pytest -m 'spark and not slow' tests/spark tests/pipeline $(ARGS)
 
 test-spark-long: $(SPARK)
-	@$(BIN)/python -m pytest -m spark tests/spark $(ARGS)
+	@$(BIN)/python -m pytest -m spark tests/spark tests/pipeline $(ARGS)
 
 sim: $(RUN)
 	@exec $(BIN)/ottla sim run --seeds 1000 $(ARGS)
 
 sim-mutants: $(DEV)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist load tests/sim/test_simulated_cluster_planted_bugs.py \
-	tests/sim/test_simulated_node_planted_bugs.py $(ARGS)
+	tests/sim/test_simulated_node_planted_bugs.py tests/sim/test_simulated_upkeep.py \
+	tests/sim/test_simulated_transactions.py -k planted_bug $(ARGS)
 
 bench: $(DEV)
 	@$(BIN)/python -m bench.run $(ARGS)

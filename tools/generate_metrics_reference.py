@@ -19,6 +19,7 @@ from ottla.broker import (
     txn_metrics,
 )
 from ottla.broker.telemetry import telemetry
+from ottla.broker.tier import metrics as tier_metrics
 from ottla.env import disk, loop_lag, process_metrics
 from ottla.env.metrics import Family
 from ottla.log.cleaning import state as cleaning_state
@@ -51,6 +52,7 @@ PARTS: Sequence[tuple[str, ModuleType]] = (
     ("The event loop", loop_lag),
     ("Disks", disk),
     ("Compaction", cleaning_state),
+    ("The remote tier", tier_metrics),
     ("The process", process_metrics),
 )
 

@@ -1,0 +1,57 @@
+"""`ottla pipeline run`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ottla.cli.output import note
+from ottla.cli.pipeline.spec_argument import bootstrap_option, checkpoint_of, checkpoint_option, loaded, spec_argument
+
+
+@click.command()
+@spec_argument
+@click.option("--once", is_flag=True, help="End when all that is there now has been written.")
+@click.option("--while-stdin-is-open", is_flag=True, hidden=True, help="End when whoever started it has ended.")
+@bootstrap_option
+@checkpoint_option
+def command(file: Path, once: bool, while_stdin_is_open: bool, bootstrap: str | None, checkpoint: str | None) -> None:
+    """Run a pipeline here, until Ctrl-C, `ottla pipeline stop`, or an error.
+
+    It goes on from where it was. A line for each micro-batch says how many rows, how fast, how far behind, how much
+    state. A change of the spec with which the state would be of no use is refused.
+    """
+    from ottla.pipeline.running import Run
+    from ottla.pipeline.spark_session import started
+
+    place = checkpoint_of(loaded(file, bootstrap), checkpoint)
+    with place.held():
+        spec = loaded(file, bootstrap, place.work)
+        note(f"{spec.name}: starting Spark ({spec.resources.master}); the checkpoint is in {place.folder}")
+        asked: list[int] = []
+
+        def ask(number: int, frame: Any) -> None:
+            asked.append(number)
+
+        if while_stdin_is_open:
+            threading.Thread(target=_wait_for_end_of_stdin, args=(asked,), daemon=True).start()
+        session = started(spec.name, spec.resources)
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, ask)
+        try:
+            Run(spec, session, place, note).until_done(once=once, should_stop=lambda: bool(asked))
+        finally:
+            session.stop()
+        note(f"{spec.name}: stopped")
+
+
+def _wait_for_end_of_stdin(asked: list[int]) -> None:
+    while os.read(sys.stdin.fileno(), 4096):  # not by sys.stdin, whose lock the interpreter wants when it ends
+        pass
+    asked.append(0)

@@ -1,0 +1,45 @@
+"""`ottla pipeline test`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from ottla.cli.output import count, outcome_option, print_outcome
+from ottla.cli.pipeline.spec_argument import loaded, spec_argument
+from ottla.model.errors import OttlaError
+
+
+@click.command()
+@spec_argument
+@click.option("-k", "--only", help="Only tests with this in their name.")
+@outcome_option
+def command(file: Path, only: str | None, output: str | None) -> None:
+    """Run the tests that stand in a spec: given rows in, expected rows out, on a Spark but without a cluster."""
+    from ottla.pipeline.spark_session import started
+    from ottla.pipeline.trying import run_test
+
+    spec = loaded(file)
+    tests = [test for test in spec.tests if only is None or only in test.name]
+    if not tests:
+        raise OttlaError(f"{file} has no tests" + ("" if only is None else f" with {only!r} in their name"))
+    session = started(spec.name, spec.resources)
+    outcomes = []
+    try:
+        for test in tests:
+            with tempfile.TemporaryDirectory(prefix="ottla-test-") as folder:
+                outcome = run_test(spec, test, session, Path(folder) / "run")
+            outcomes.append(outcome)
+            if output is None:
+                click.echo(f"{'FAILED' if outcome.problems else 'passed'}  {test.name}  ({outcome.seconds:.1f} s)")
+                for line in outcome.problems:
+                    click.echo(f"        {line}")
+    finally:
+        session.stop()
+    failed = sum(bool(one.problems) for one in outcomes)
+    told = [{"test": one.test.name, "passed": not one.problems, "problems": list(one.problems)} for one in outcomes]
+    print_outcome(output, told, f"{count(len(tests) - failed, 'test')} passed, {failed} failed")
+    if failed:
+        raise click.exceptions.Exit(1)

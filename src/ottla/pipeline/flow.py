@@ -1,0 +1,232 @@
+"""Sources and steps of a spec as Spark's DataFrames, and what is to be written from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import Any, Final
+
+from ottla.model.errors import OttlaError
+from ottla.pipeline import dead_letters, graph
+from ottla.pipeline.connectors.port import DataFrame, Shape, SparkSession
+from ottla.pipeline.connectors.topic_source import TopicSource
+from ottla.pipeline.row_functions import imported, mapping
+from ottla.pipeline.spec import (
+    DedupStep,
+    MapStep,
+    PythonStep,
+    RequireStep,
+    SinkEntry,
+    SourceEntry,
+    Spec,
+    SqlStep,
+    StatefulStep,
+    StepEntry,
+    Watermark,
+)
+
+Frames = Callable[[SourceEntry], DataFrame]
+ROW, DEAD = "row", "dead"
+_TIMES: Final = {"none": "None", "processing": "ProcessingTime", "event": "EventTime"}
+
+
+@dataclass(slots=True)
+class Flow:
+    spec: Spec
+    views: dict[str, DataFrame] = field(default_factory=dict)
+    dead: dict[str, DataFrame] = field(default_factory=dict)
+    """Dead letters, as records, by the source or step that makes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What one streaming query of Spark does: writes a view to sinks, and dead letters that come up on its way."""
+
+    view: str
+    sinks: tuple[SinkEntry, ...]
+    frame: DataFrame
+    has_dead: bool
+
+    @property
+    def mode(self) -> str:
+        return self.sinks[0].mode
+
+
+def from_sources(spark: SparkSession) -> Frames:
+    def frame(entry: SourceEntry) -> DataFrame:
+        return entry.source.stream(spark) if entry.shape is Shape.STREAM else entry.source.table(spark)
+
+    return frame
+
+
+def build(spec: Spec, spark: SparkSession, frames: Frames) -> Flow:
+    """OttlaError, with the step, for what Spark cannot do."""
+    flow = Flow(spec)
+    used = {name for sink in spec.sinks.values() for name in graph.upstream(spec, sink.from_)}
+    for name, entry in spec.sources.items():
+        if name not in used:
+            continue
+        if isinstance(entry.source, TopicSource):
+            entry.source.keeps_undecodable = spec.errors.way != "fail"
+        _add(flow, name, _source(flow, name, _told(spec, "sources", name, partial(frames, entry))), entry)
+    for name, step in spec.steps.items():
+        if name in used:
+            made = _told(spec, "steps", name, partial(_step, flow, step, spark))
+            _add(flow, name, made, step.step)
+    return flow
+
+
+def _add(flow: Flow, name: str, frame: DataFrame, entry: Any) -> None:
+    mark: Watermark | None = getattr(entry, "watermark", None)
+    if mark is not None:
+        frame = _told(flow.spec, "", name, lambda: frame.withWatermark(mark.column, str(mark.delay)))
+    flow.views[name] = frame
+    frame.createOrReplaceTempView(name)
+
+
+def _told(spec: Spec, part: str, name: str, make: Callable[[], Any]) -> Any:
+    part = part or ("sources" if name in spec.sources else "steps")
+    try:
+        return make()
+    except OttlaError as error:
+        raise OttlaError(f"{spec.file}: {part}.{name}: {error}") from error
+    except Exception as error:
+        raise OttlaError(f"{spec.file}: {part}.{name}: {reason_of(error)}") from error
+
+
+def _source(flow: Flow, name: str, frame: DataFrame) -> DataFrame:
+    if "_undecodable" not in frame.columns:
+        return frame
+    if flow.spec.errors.way == "dead-letter":
+        flow.dead[name] = dead_letters.of_undecodable(flow.spec, name, frame)
+    return frame.where("_undecodable IS NULL").drop("_undecodable")
+
+
+def _step(flow: Flow, entry: StepEntry, spark: SparkSession) -> DataFrame:
+    match entry.step:
+        case SqlStep() as step:
+            return spark.sql(step.sql)
+        case PythonStep() as step:
+            function = imported(step.python, flow.spec.folder)
+            made = function(*(flow.views[name] for name in step.from_), **(step.arguments or {}))
+            if not hasattr(made, "createOrReplaceTempView"):
+                raise OttlaError(f"{step.python} must return a DataFrame, not {type(made).__name__}")
+            return made
+        case MapStep() as step:
+            return _mapped(flow, entry.name, step, flow.views[step.from_])
+        case RequireStep() as step:
+            return _required(flow, entry.name, step, flow.views[step.from_])
+        case DedupStep() as step:
+            frame = flow.views[step.from_]
+            columns = list(step.dedup)
+            has_watermark = any(_has_watermark(flow.spec, name) for name in graph.upstream(flow.spec, step.from_))
+            return frame.dropDuplicatesWithinWatermark(columns) if has_watermark else frame.dropDuplicates(columns)
+        case StatefulStep() as step:
+            processor = imported(step.stateful, flow.spec.folder)
+            return (
+                flow.views[step.from_]
+                .groupBy(*step.by)
+                .transformWithStateInPandas(processor(), step.schema, "Append", _TIMES[step.time])
+            )
+
+
+def _has_watermark(spec: Spec, name: str) -> bool:
+    entry = spec.sources[name] if name in spec.sources else spec.steps[name].step
+    return getattr(entry, "watermark", None) is not None
+
+
+def _mapped(flow: Flow, name: str, step: MapStep, frame: DataFrame) -> DataFrame:
+    from pyspark.sql.types import StructType
+
+    way = flow.spec.errors.way
+    schema = StructType.fromDDL(step.schema)
+    if way != "fail":
+        schema = StructType.fromDDL(f"{step.schema}, {dead_letters.REJECTED} {dead_letters.REJECTED_TYPE}")
+    function = imported(step.map, flow.spec.folder)
+    mapped = frame.mapInArrow(mapping(function, step.map, schema.json(), fails=way == "fail"), schema)
+    if way == "fail":
+        return mapped
+    if way == "dead-letter":
+        flow.dead[name] = dead_letters.of_rejected(flow.spec, name, mapped)
+    return mapped.where(f"{dead_letters.REJECTED} IS NULL").drop(dead_letters.REJECTED)
+
+
+def _required(flow: Flow, name: str, step: RequireStep, frame: DataFrame) -> DataFrame:
+    from pyspark.sql.functions import coalesce, concat, expr, lit, raise_error, to_json, when
+    from pyspark.sql.functions import struct as row_of
+
+    holds = {
+        reason: coalesce(expr(f"({condition})").cast("boolean"), lit(False))
+        for reason, condition in step.require.items()
+    }
+    every = reduce(lambda one, other: one & other, holds.values())
+    way = flow.spec.errors.way
+    if way == "fail":
+        whole = to_json(row_of(*(f"`{column}`" for column in frame.columns)))
+        checked = [
+            when(hold, lit(True)).otherwise(
+                raise_error(concat(lit(f"step {name} rejects a row, as it is not so that {reason}: "), whole)).cast(
+                    "boolean"
+                )
+            )
+            for reason, hold in holds.items()
+        ]
+        return frame.where(reduce(lambda one, other: one & other, checked))
+    if way == "dead-letter":
+        reason = coalesce(*(when(~hold, lit(text)) for text, hold in holds.items()))
+        flow.dead[name] = dead_letters.of_refused(flow.spec, name, frame.where(~every), reason)
+    return frame.where(every)
+
+
+def queries(flow: Flow) -> list[Query]:
+    """One for each view that sinks are written from. A dead letter belongs to the first on whose way it is."""
+    spec, found = flow.spec, []
+    left = dict(flow.dead)
+    for view in dict.fromkeys(sink.from_ for sink in spec.sinks.values()):
+        sinks = tuple(sink for sink in spec.sinks.values() if sink.from_ == view)
+        frame = flow.views[view]
+        problems = [one.below(("sinks", sink.name)) for sink in sinks for one in sink.sink.check_rows(frame.schema)]
+        if problems:
+            raise OttlaError("\n".join(spec.told(problems)))
+        own = [left.pop(name) for name in graph.upstream(spec, view) if name in left]
+        found.append(Query(view, sinks, _with_dead(frame, own), bool(own)))
+    return found
+
+
+def _with_dead(frame: DataFrame, dead: list[DataFrame]) -> DataFrame:
+    from pyspark.sql.functions import lit, struct
+
+    if not dead:
+        return frame
+    kind = frame.schema.simpleString()
+    rows = frame.select(
+        struct(*(f"`{name}`" for name in frame.columns)).alias(ROW),
+        lit(None).cast(dead_letters.RECORD_TYPE).alias(DEAD),
+    )
+    for one in dead:
+        letters = one.select(
+            lit(None).cast(kind).alias(ROW), struct(*one.columns).cast(dead_letters.RECORD_TYPE).alias(DEAD)
+        )
+        rows = rows.unionByName(letters)
+    return rows
+
+
+def reason_of(error: BaseException) -> str:
+    """What Spark or Python means, without the hundred lines around it."""
+    import re
+
+    text = str(error)
+    for pattern in (r"ottla\.model\.errors\.OttlaError: (.+)", r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE|\n|$)"):
+        if found := re.findall(pattern, text):
+            return str(found[-1]).strip()
+    for pattern in (r"^\w*(?:Error|Exception): .+$",):
+        if "Traceback" in text and (found := re.findall(pattern, text, re.MULTILINE)):
+            return str(found[-1]).strip()
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("at ", "JVM stack"))]
+    kept = []
+    for line in lines[:8]:
+        if line.startswith(("'", "+-", "==")):
+            break
+        kept.append(line.strip())
+    return " ".join(kept) or type(error).__name__

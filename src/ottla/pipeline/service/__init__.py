@@ -1,0 +1,1 @@
+"""Pipelines as a service: specs in a compacted topic, run by workers that take over from one another."""

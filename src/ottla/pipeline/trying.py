@@ -1,0 +1,121 @@
+"""`ottla pipeline test`: given rows instead of sources, and what comes out compared with what is expected.
+
+The steps run as they will in earnest, as streaming queries; only sources are files of the given rows, a micro-batch
+each, and sinks are not written.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ottla.pipeline.connectors.port import DataFrame, Shape, SparkSession
+from ottla.pipeline.flow import Query, build, queries
+from ottla.pipeline.spec import SourceEntry, Spec, Test
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    test: Test
+    problems: tuple[str, ...]
+    seconds: float
+
+
+def run_test(spec: Spec, test: Test, spark: SparkSession, folder: Path) -> Outcome:
+    """`folder` is for what the test needs on the way, and is emptied afterwards."""
+    began = time.monotonic()
+    try:
+        rounds = test.given if isinstance(test.given, list) else [test.given]
+        flow = build(spec, spark, lambda entry: _given(spark, entry, rounds, folder))
+        found: dict[str, list[dict[str, Any]]] = {}
+        for query in queries(flow):
+            if any(sink.name in test.expected for sink in query.sinks):
+                _run(query, folder, found)
+        problems = tuple(
+            line for name, rows in test.expected.items() for line in differences(name, rows, found.get(name, []))
+        )
+        return Outcome(test, problems, time.monotonic() - began)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _given(spark: SparkSession, entry: SourceEntry, rounds: list[Mapping[str, Any]], folder: Path) -> DataFrame:
+    if entry.shape is Shape.TABLE:
+        return entry.source.of_test(spark, [row for one in rounds for row in one.get(entry.name, [])])
+    place = folder / "given" / entry.name
+    schema = None
+    for number, one in enumerate(rounds):
+        frame = entry.source.of_test(spark, one.get(entry.name, []))
+        schema = frame.schema
+        target = place / f"{number:05}"
+        frame.coalesce(1).write.parquet(str(target))
+        for file in target.glob("part-*"):
+            file.rename(place / f"{number:05}-{file.name}")
+        shutil.rmtree(target)
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).option("latestFirst", "false")
+    return reader.parquet(f"{place}/*.parquet")
+
+
+def _run(query: Query, folder: Path, found: dict[str, list[dict[str, Any]]]) -> None:
+    from ottla.pipeline.flow import DEAD, ROW
+
+    def write(frame: DataFrame, number: int) -> None:
+        rows = frame.where(f"{DEAD} IS NULL").select(f"{ROW}.*") if query.has_dead else frame
+        for sink in query.sinks:
+            found.setdefault(sink.name, []).extend(sink.sink.as_test_rows(rows))
+
+    writer = query.frame.writeStream.outputMode(query.mode).foreachBatch(write)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint" / query.view))
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def differences(sink: str, expected: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[str]:
+    """Rows are compared by the columns that are expected of them; in any order, each as often as it is there."""
+    wanted = Counter(_text(row) for row in expected)
+    columns = {frozenset(row) for row in expected}
+    shown = [_text(_only(row, columns)) for row in found]
+    there = Counter(shown)
+    lines = [f"{sink}: expected and not there: {row}" for row in (wanted - there).elements()]
+    lines += [f"{sink}: there and not expected: {row}" for row in (there - wanted).elements()]
+    return lines
+
+
+def _only(row: Mapping[str, Any], columns: set[frozenset[str]]) -> dict[str, Any]:
+    named = frozenset().union(*columns) if columns else frozenset(row)
+    return {name: value for name, value in row.items() if name in named}
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    import json
+
+    return json.dumps({name: _plain(row[name]) for name in sorted(row)}, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    """Times as texts in one way, whole numbers as such, and the same for what is in lists and rows."""
+    from datetime import UTC, date, datetime
+    from decimal import Decimal
+
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in sorted(value.items())}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    if isinstance(value, float | Decimal):
+        return int(value) if value == int(value) else float(value)
+    if isinstance(value, str) and len(value) >= 10 and value[4:5] == "-":
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return value
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    return str(value) if value is not None and not isinstance(value, bool | int | str) else value
