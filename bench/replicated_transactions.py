@@ -9,7 +9,7 @@ import sys
 
 from bench.clusters import SIZE, a_cluster_each
 from bench.parts import Plan, run
-from bench.transactions import PARTS, bars
+from bench.transactions import bars, parts
 
 SETTINGS = {"transaction.state.log.replication.factor": SIZE, "transaction.state.log.min.isr": 2}
 
@@ -17,7 +17,7 @@ if __name__ == "__main__":
     plan = Plan(
         "replicated-transactions",
         __doc__ or "",
-        PARTS,
+        parts(0.4),
         bars(1.0),
         settings=SETTINGS,
         sides=a_cluster_each,

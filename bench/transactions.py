@@ -29,8 +29,8 @@ _LOADS = {
 }
 
 
-def _transactions(name: str, node: Node, number: int) -> dict[str, Any]:
-    arguments = _LOADS[name]
+def _transactions(name: str, share: float, node: Node, number: int) -> dict[str, Any]:
+    arguments = _LOADS[name] | {"transactions": round(_LOADS[name]["transactions"] * share)}
     topic = f"of-{arguments['producers']}-at-{arguments.get('rate', 0)}-{number}"
     node.create_topic(topic, PARTITIONS)
     before = node.cpu_seconds()
@@ -49,7 +49,7 @@ def _transactions(name: str, node: Node, number: int) -> dict[str, Any]:
     }
 
 
-def commits_every_100_ms(node: Node, number: int) -> dict[str, Any]:
+def commits_every_100_ms(seconds: int, node: Node, number: int) -> dict[str, Any]:
     """What a producer writes that commits every 100 ms, against one without transactions."""
     rates = {}
     for commit_ms in (0, 100) if number % 2 else (100, 0):
@@ -61,7 +61,7 @@ def commits_every_100_ms(node: Node, number: int) -> dict[str, Any]:
             partitions=PARTITIONS,
             size=100,
             idempotence=1,
-            seconds=SECONDS,
+            seconds=seconds,
             commit_ms=commit_ms,
         )["rate"]
         node.delete_topic(topic)
@@ -73,10 +73,10 @@ def commits_every_100_ms(node: Node, number: int) -> dict[str, Any]:
     }
 
 
-PARTS: dict[str, Part] = {
-    **{name: partial(_transactions, name) for name in _LOADS},
-    _STEADY: commits_every_100_ms,
-}
+def parts(share: float = 1.0) -> dict[str, Part]:
+    """With so many of the transactions: several nodes on one machine take longer for each."""
+    loads: dict[str, Part] = {name: partial(_transactions, name, share) for name in _LOADS}
+    return loads | {_STEADY: partial(commits_every_100_ms, max(round(SECONDS * share), 2))}
 
 
 def bars(rate_ratio: float) -> tuple[Bar, ...]:
@@ -95,4 +95,4 @@ def bars(rate_ratio: float) -> tuple[Bar, ...]:
 
 
 if __name__ == "__main__":
-    sys.exit(run(Plan("transactions", __doc__ or "", PARTS, bars(1.2))))
+    sys.exit(run(Plan("transactions", __doc__ or "", parts(), bars(1.2))))

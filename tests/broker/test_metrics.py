@@ -28,7 +28,11 @@ _names = count()
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     folder = tmp_path_factory.mktemp("node")
-    with running_node(folder, ottla_metrics_listener="127.0.0.1:0", num_partitions=2) as running:
+    tier: dict[str, str | bool] = {
+        "remote_log_storage_system_enable": True,
+        "rsm_config_url": f"file://{tmp_path_factory.mktemp('tier')}",
+    }
+    with running_node(folder, ottla_metrics_listener="127.0.0.1:0", num_partitions=2, **tier) as running:
         yield running
 
 
@@ -278,3 +282,29 @@ def test_a_log_dir_that_has_failed_is_told_and_what_was_counted_stays(tmp_path: 
         assert found.value(TOPIC.format("messagesin")) == 40
         assert found.value(TOPIC.format("messagesin"), topic="t") == 20
         assert health(node, "ready")[1]["offline_log_dirs"] == 1
+
+
+def test_what_the_cleaner_does_is_told(node: RunningNode) -> None:
+    name, configs = "a-table", {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "1"}
+    (created,) = create(node.address, topic_to_create(name, 1, configs=configs)).topics
+    assert created.error_code == 0
+    before = scrape(node)
+    producer = Producer({"bootstrap.servers": node.address, "linger.ms": 0})
+    for number in range(20):
+        producer.produce(name, b"%d" % number, b"key")
+        assert producer.flush(PATIENCE_S) == 0
+        time.sleep(0.002)
+    assert node.node.logs.cleaner is not None
+    node.on_loop(node.node.logs.cleaner.wake)
+
+    def saved() -> float:
+        return scrape(node).value("ottla_log_cleaner_saved_bytes_total")
+
+    until(lambda: saved() > before.value("ottla_log_cleaner_saved_bytes_total"), within_s=120)
+    after = scrape(node)
+    assert after.value("ottla_log_cleanings_total") > before.value("ottla_log_cleanings_total")
+    assert 0 < after.value("kafka_log_logcleaner_cleaner_recopy_percent") < 100
+    assert 0 <= after.value("kafka_log_logcleanermanager_max_dirty_percent") <= 100
+    assert 0 <= after.value("kafka_log_logcleanermanager_time_since_last_run_ms") < 60_000
+    (directory,) = [log_dir.path for log_dir in node.node.logs.dirs]
+    assert after.value("kafka_log_logcleanermanager_uncleanable_partitions_count", logDirectory=directory) == 0

@@ -20,6 +20,8 @@ WITHOUT_OUTPUT = {
     "broker": "it runs until it is stopped, and its log has a format of its own",
     "completion": "it prints a script",
     "consume": "it prints records, as -f or -J says",
+    "pipeline run": "it runs until it is stopped, and tells of its progress",
+    "pipelines serve": "it runs until it is stopped, and tells of its progress",
 }
 
 

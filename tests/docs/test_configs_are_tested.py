@@ -32,6 +32,9 @@ TESTED = {
     "metadata/test_configs.py::test_the_remote_tier_of_a_topic_is_turned_off_only_with_what_is_there": (
         "remote.log.delete.on.disable",
     ),
+    "tier/test_tier_of_a_cluster.py::test_if_it_is_wanted_it_leaves_all_that_is_in_the_tier_to_the_tier": (
+        "follower.fetch.last.tiered.offset.enable",
+    ),
     "tier/test_tier_configs.py::test_where_the_store_is": ("remote.log.storage.manager.impl.prefix",),
     "tier/test_tier_configs.py::test_how_the_metadata_topic_is_created": ("remote.log.metadata.manager.impl.prefix",),
     "tier/test_tier_configs.py::test_so_many_are_worked_on_at_a_time": (

@@ -12,6 +12,7 @@ from tools import (
     generate_cli_reference,
     generate_config_reference,
     generate_metrics_reference,
+    generate_pipeline_reference,
 )
 
 from ottla.model.config import BROKER_CONFIGS, TOPIC_CONFIGS
@@ -35,8 +36,9 @@ CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
         (generate_cli_reference.TARGET, generate_cli_reference.render, "generate_cli_reference"),
         (generate_api_table.TARGET, generate_api_table.render, "generate_api_table"),
         (generate_metrics_reference.TARGET, generate_metrics_reference.render, "generate_metrics_reference"),
+        (generate_pipeline_reference.TARGET, generate_pipeline_reference.render, "generate_pipeline_reference"),
     ],
-    ids=["configs", "commands", "apis", "metrics"],
+    ids=["configs", "commands", "apis", "metrics", "pipelines"],
 )
 def test_a_generated_page_is_up_to_date(target: Path, render: Callable[[], str], tool: str) -> None:
     assert target.read_text() == render(), f"{target.relative_to(ROOT)} is old: python tools/{tool}.py writes it anew"

@@ -40,7 +40,11 @@ INSTEAD = {
     "measure-a-cluster": {"-n 5000000": "-n 50000", "-d 30": "-d 1", "-n 30000": "-n 300"},
     "look-into-log-files": {"/var/lib/kafka/data": "ottla-data", "dump orders-0": "dump ottla-data/orders-0"},
     "read-and-write-from-the-shell": {"kafka1:9092,kafka2:9092": "ADDRESS"},
-    "simulate": {"--seeds 1000": "--seeds 2 --jobs 1 --storm 2", " 17": " 17 --storm 2"},
+    "simulate": {
+        "--seeds 1000": "--seeds 2 --jobs 1 --storm 2",
+        " 17": " 17 --storm 2",
+        "--seeds 8": "--seeds 1 --first 902",
+    },
     "other-hosts-and-containers": {"--bootstrap-server broker.example:9092": "--bootstrap-server ADDRESS"},
 }
 # Pages about a cluster, and what must be there before their first command.

@@ -74,7 +74,9 @@ class GroupCoordinator:
         return CommitsBefore()
 
     def collect(self) -> Iterator[Gathered]:
-        return iter(()) if self.history_so_far is None else self.history_so_far.collect()
+        from ottla.broker.group_metrics import RebalanceMetrics
+
+        return (self.history_so_far or RebalanceMetrics()).collect()
 
     def start(self, image: MetadataImage) -> None:
         """As in Kafka, partitions that are added to the topic later count only after a restart."""

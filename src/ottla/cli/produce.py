@@ -129,6 +129,14 @@ def _with(
         )
 
 
+def _reason(error: Any, message: Any) -> str:
+    from confluent_kafka import KafkaError
+
+    if error.code() == KafkaError.INVALID_RECORD and message.key() is None:
+        return f"{error.str()}. If the topic is compacted, its records need keys: --key, or --key-separator"
+    return str(error.str())
+
+
 class _Writer:
     def __init__(self, producer: Any, topic: str, *, quiet: bool) -> None:
         from ottla.cli.progress import Progress
@@ -144,7 +152,7 @@ class _Writer:
         if error is None:
             self.written += 1
         else:
-            reason = error.str()
+            reason = _reason(error, message)
             self._failures[reason] = self._failures.get(reason, 0) + 1
 
     def write(self, records: Iterator[NewRecord]) -> None:

@@ -51,6 +51,9 @@ class File(Protocol):
         """Hands bytes to a socket as far as neither has to wait and says how many; 0: to be read and written."""
 
     def truncate(self, size: int) -> None: ...
+    def write_out(self, position: int, size: int) -> None:
+        """Asks for bytes to be put on the disk soon, and does not wait: the sync that follows has less to do."""
+
     def sync(self) -> None: ...
     def close(self) -> None: ...
 

@@ -91,7 +91,7 @@ def deaths(case: Case) -> list[Finding]:
         *case.from_departures(
             Kind.DIED,
             case.of(Verdict.DIED),
-            lambda who: f"{who} died without a goodbye: killed (kill -9, out of memory), crashed, or its network broke",
+            lambda who: f"{who} died without a goodbye: killed (kill -9, out of memory), crashed, or the network broke",
             (
                 "look at its log, its exit code, and the kernel's log for the out-of-memory killer",
                 "call close() when it is told to stop (SIGTERM): others then take over at once instead of after "

@@ -25,7 +25,6 @@ TO_COME: Final[dict[str, tuple[str, ...]]] = {
         "ssl.", "sasl.", "delegation.token.", "principal.builder.class", "connections.max.reauth.ms",
         "connection.failed.authentication.delay.ms", "early.start.listeners", "authorizer.class.name",
     ),
-    "the remote tier": ("follower.fetch.last.tiered.offset.enable",),
     "versions that are still being worked on": ("unstable.",),
 }  # fmt: skip
 
