@@ -28,7 +28,7 @@ from ottla.testing.process_cluster import running_processes
 
 _NODES = 5  # a majority of the quorum, also when two of them stand still
 _MIN_ISRS = (1, 2, 3)
-_SETTINGS = {"replica_lag_time_max_ms": 2_000}
+_LAG_MS = 2_000
 _REQUEST_MS = 6_000  # longer than it takes to be taken for out of sync
 
 
@@ -36,10 +36,10 @@ _REQUEST_MS = 6_000  # longer than it takes to be taken for out of sync
 def nodes(kind: str, folder: Path) -> Iterator[tuple[str, dict[int, int]]]:
     """Addresses, and the processes by node."""
     if kind == "ottla":
-        with running_processes(folder, _NODES, **_SETTINGS) as ours:
+        with running_processes(folder, _NODES, replica_lag_time_max_ms=_LAG_MS) as ours:
             yield ours.bootstrap, {i: ours.pid(i) for i in ours.ids}
     else:
-        with apache_kafka_cluster.running_cluster(folder, _NODES, **_SETTINGS) as kafka:
+        with apache_kafka_cluster.running_cluster(folder, _NODES, replica_lag_time_max_ms=_LAG_MS) as kafka:
             yield kafka.bootstrap, {i: node.pid for i, node in kafka.nodes.items()}
 
 
