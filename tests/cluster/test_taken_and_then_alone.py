@@ -28,8 +28,8 @@ from ottla.testing.process_cluster import running_processes
 
 _NODES = 5  # a majority of the quorum, also when two of them stand still
 _MIN_ISRS = (1, 2, 3)
-_LAG_MS = 2_000
-_REQUEST_MS = {"ottla": 8_000, "Apache Kafka": 20_000}
+_LAG_MS = 4_000
+_REQUEST_MS = {"ottla": 10_000, "Apache Kafka": 20_000}
 """Longer than it takes to be taken for out of sync, also if the controller was one of the silent."""
 
 
@@ -97,16 +97,20 @@ def test_followers_fall_silent_before_they_have_the_record(kind: str, tmp_path: 
     with nodes(kind, tmp_path) as (bootstrap, pids):
         admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
         topics = _create(admin)
-        settings = {"bootstrap.servers": bootstrap, "acks": -1, "retries": 0, "request.timeout.ms": _REQUEST_MS[kind]}
+        settings = {"bootstrap.servers": bootstrap, "acks": -1, "retries": 0, **QUIET}
+        settings |= {"request.timeout.ms": _REQUEST_MS[kind], "socket.timeout.ms": 60_000}
         for silent in ([3], [2, 3]):
             until(lambda: _all_in_sync(admin, topics))
             told: dict[str | None, KafkaError | None] = {}
-            producer = Producer({**settings, **QUIET, "socket.timeout.ms": 30_000})
-            producer.list_topics(timeout=PATIENCE_S)
+            # One for each: of a connection Kafka serves a request when the one before it is answered.
+            producers = {topic: Producer(settings) for topic in topics}
+            for topic, producer in producers.items():
+                producer.list_topics(topic, timeout=PATIENCE_S)
             with silenced([pids[i] for i in silent]):
-                for topic in topics:
+                for topic, producer in producers.items():
                     producer.produce(topic, b"%d silent" % len(silent), partition=0, on_delivery=partial(_note, told))
-                assert producer.flush(60) == 0
+                for producer in producers.values():
+                    assert producer.flush(PATIENCE_S) == 0
             for topic, min_isr in topics.items():
                 error = told[topic]
                 outcomes[min_isr, 3 - len(silent)] = "acknowledged" if error is None else error.name()
