@@ -23,7 +23,7 @@ def run_ottla(*args: str, stdin: str = "", address: str | None = None) -> subpro
     if address is not None:
         env["OTTLA_BOOTSTRAP"] = address
     return subprocess.run(
-        [*OTTLA, *args], input=stdin, capture_output=True, text=True, timeout=120, env=env, check=False
+        [*OTTLA, *args], input=stdin, capture_output=True, text=True, timeout=240, env=env, check=False
     )
 
 

@@ -38,7 +38,7 @@ def test_a_key_that_is_not_there(ottla: Run) -> None:
     )
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_a_topic_is_compacted_now(ottla: Run) -> None:
     fill(ottla, "dirty")
     (before,) = json.loads(ottla("topic", "describe", "dirty", "-O", "json").stdout)
@@ -58,7 +58,7 @@ def test_a_topic_is_compacted_now(ottla: Run) -> None:
     assert after["partitions"][0]["ends"] == 6
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_a_topic_is_compacted_while_somebody_writes_to_it(ottla: Run, node: str) -> None:
     fill(ottla, "busy")
     producer, is_over = Producer({"bootstrap.servers": node, "linger.ms": 0}), threading.Event()
