@@ -99,10 +99,16 @@ def test_long_polls_end_with_their_connection(tmp_path_factory: pytest.TempPathF
         descriptors = process.num_fds() + 20  # it opens some others with time
         come_and_go(300)
         until(lambda: process.num_fds() <= descriptors)
-        memory = process.memory_info().rss
-        come_and_go(3000)
-        until(lambda: process.num_fds() <= descriptors)
-        assert process.memory_info().rss < memory + 6 * 1024 * 1024
+
+        def grows_by() -> float:
+            """A node that is starved meets more of them at once, and needs the room once; one that leaks, each time."""
+            memory = process.memory_info().rss
+            come_and_go(3000)
+            until(lambda: process.num_fds() <= descriptors)
+            return float(process.memory_info().rss - memory)
+
+        most = 6 * 1024 * 1024
+        assert at_best(grows_by, below=most) < most
 
 
 def used_in_a_second(process: psutil.Process) -> float:
