@@ -8,12 +8,11 @@ from functools import partial
 from typing import Final
 
 from ottla.broker.node import Node
-from ottla.broker.replicas import Replicas
 from ottla.log.paths import CLEANED_SUFFIX, SWAP_SUFFIX
 from ottla.raft import quorum_state
 from ottla.raft.metadata_log import METADATA_PARTITION
 from ottla.replica.partition import Partition
-from ottla.sim.cluster.member import Member
+from ottla.sim.cluster.member import Member, replicas_of
 from ottla.sim.cluster.oracle import Oracle, PartitionStory
 from ottla.sim.journal import Place
 from ottla.sim.log_files import LogCursor, PartitionId, read_folder
@@ -108,7 +107,7 @@ class Inspector:
 
     def _has_metadata(self, member: Member, node: Node) -> None:
         """Soon after a start: what it takes for committed before any leader has told it."""
-        replicas: Replicas | None = vars(node).get("replicas")  # not before it is a broker
+        replicas = replicas_of(node)
         if replicas is None:
             return
         for key, story in self._oracle.partitions.items():
@@ -148,11 +147,7 @@ class Inspector:
         for member in self._members:
             if member.id not in (*story.isr, *story.elr) or member.id in story.ends or member.id in story.replaced:
                 continue
-            replica = member.node.replicas.by_id.get(story.id) if member.node is not None else None
-            if member.is_starting or member.node is None:
-                end = member.left.get(story.id)
-            else:
-                end = replica.log.end_offset if replica is not None else None
+            end = member.log_end(story.id)
             if end is not None and end < leader.high_watermark:
                 which = "in the ISR" if member.id in story.isr else "eligible as leader"
                 self._oracle.complain(

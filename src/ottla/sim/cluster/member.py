@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from ottla.broker.node import Node
+from ottla.broker.replicas import Replicas
 from ottla.env.ports import Env
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
@@ -50,8 +51,10 @@ class Member(RunningNode):
         """Told when it has taken over metadata: before it serves too."""
         self._ends: dict[PartitionId, int] = {}
         self.left: dict[PartitionId, int] = {}
-        """Where its logs ended when it died, as far as that could be trusted. What a loss of power takes is not known
-        here but to the oracle."""
+        """Where its logs ended when it died, as far as that could be trusted, until it serves again. What a loss of
+        power takes is not known here but to the oracle."""
+        self._alive: Node | None = None
+        """From the moment it begins: it follows others before it serves."""
         self.host.after_end.append(self._after_end)
 
     @property
@@ -62,10 +65,14 @@ class Member(RunningNode):
         self.is_starting = True
         format_folders(env, self.config, CLUSTER_ID, self._first_voters, self._first_features)
 
+    def _began(self, node: Node) -> None:
+        self._alive = node
+
     def _opened(self, node: Node) -> None:
+        if replicas_of(node) is not None:  # not when it is the controller's door that opens
+            self.left = {}
         if self.is_starting:
             self.is_starting = False
-            self.left = {}
             node.raft.on_snapshot.append(self._loaded_snapshot)
             self._subscribing = asyncio.ensure_future(node.feed.subscribe(partial(self._published, node)))
 
@@ -84,6 +91,7 @@ class Member(RunningNode):
 
     def _died(self, disk: SimDisk, is_power_loss: bool) -> None:
         self.is_starting = True
+        self._alive = None
         self._ends = self._ends_of_logs(disk) if is_power_loss or not disk.failures else {}
         self.left = {} if disk.failures else self._ends
 
@@ -102,6 +110,12 @@ class Member(RunningNode):
 
     # -- its files
 
+    def log_end(self, partition: PartitionId) -> int | None:
+        """As the living node has it, who follows and may be in sync before he serves; else as he left it."""
+        replicas = replicas_of(self._alive) if self._alive is not None else None
+        replica = replicas.by_id.get(partition) if replicas is not None else None
+        return replica.log.end_offset if replica is not None else self.left.get(partition)
+
     def stored_logs(self) -> dict[PartitionId, StoredLog]:
         return self._logs_on(self.disk)
 
@@ -115,6 +129,12 @@ class Member(RunningNode):
 
     def _ends_of_logs(self, disk: SimDisk) -> dict[PartitionId, int]:
         return {key: log.end for key, log in self._logs_on(disk).items()}
+
+
+def replicas_of(node: Node) -> Replicas | None:
+    """None as long as it has not opened its logs."""
+    replicas: Replicas | None = vars(node).get("replicas")
+    return replicas
 
 
 def host_name(node_id: int) -> str:

@@ -333,12 +333,8 @@ class Oracle(Journal):
         for replica in now.isr:
             is_back = replica not in story.isr and (replica not in story.elr or replica != now.leader)
             if is_back and not self._is_as_it_died(story, replica):
-                story.ends.pop(replica, None)
-                story.had.pop(replica, None)
                 story.replaced.discard(replica)
-                if replica in story.rotten:
-                    story.ends[replica] = story.rotten[replica]
-                    story.had[replica] = sys.maxsize
+                self._counts_again(story, replica)
         self._check_eligible(story, now)
         before = (story.leader, story.leader_epoch, story.isr, story.elr)
         is_another = before != (now.leader, now.leader_epoch, now.isr, now.elr)
@@ -356,6 +352,14 @@ class Oracle(Journal):
         self._excuse(story)
         if is_another:
             self.on_isr(story)
+
+    def _counts_again(self, story: PartitionStory, replica: int) -> None:
+        """It has all that is committed and not excused, whatever it has lost before."""
+        story.ends.pop(replica, None)
+        story.had.pop(replica, None)
+        if replica in story.rotten:
+            story.ends[replica] = story.rotten[replica]
+            story.had[replica] = sys.maxsize
 
     def _check_eligible(self, story: PartitionStory, now: PartitionImage) -> None:
         """Whoever is fenced is not taken in: nobody knows whether it lives (KIP-903, KIP-966)."""
@@ -396,11 +400,13 @@ class Oracle(Journal):
         return self.image is not None and self.image.features.get(ELR_VERSION, 0) > 0
 
     def _trusted_blindly(self, story: PartitionStory, leader: int) -> None:
-        """Before KIP-966 whoever is in the ISR may lead, however it ended: what it has lost is lost."""
+        """Before KIP-966 whoever is in the ISR may lead, however it ended: what it has lost is lost. From now on the
+        others take from it what there is, so that it counts, although it was never out of the ISR."""
         had = (story.had[replica] for replica in story.trusted if replica in story.had)
         if story.ends.get(leader, sys.maxsize) < min(had, default=story.end):
             self.counts["leaders that were trusted blindly"] += 1
             self._excuse_from(story, story.ends[leader])
+        self._counts_again(story, leader)
 
     def _one_leader(self, story: PartitionStory, epoch: int, leader: int, who: str) -> None:
         known = story.leaders.setdefault(epoch, leader)

@@ -27,6 +27,8 @@ class Coordinator:
         self.client = client
         self.group = group
         self._node = NOBODY
+        self._before = NOBODY
+        """Who was it when somebody was found last."""
 
     async def ask(self, key: int, version: int, values: Mapping[str, Any]) -> Any:
         """NoAnswer if there was none, or if nobody knows who coordinates."""
@@ -46,9 +48,10 @@ class Coordinator:
         if row.error_code is not ErrorCode.none:
             self.client.oracle.counts[f"find coordinator: {row.error_code.name}"] += 1
             raise NoAnswer(row.error_code.name)
-        if self._node not in (NOBODY, int(row.node_id)):
-            self.client.oracle.counts["coordinators that moved"] += 1
         self._node = int(row.node_id)
+        if self._before not in (NOBODY, self._node):
+            self.client.oracle.counts["coordinators that moved"] += 1
+        self._before = self._node
         self.client.learn(self._node, (row.host, row.port))
 
     def told(self, api: str, code: ErrorCode) -> bool:

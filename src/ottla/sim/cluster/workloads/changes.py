@@ -1,14 +1,13 @@
 """Somebody changes the cluster all the time: topics come, grow and go, replicas move, leaders and configs change.
 
 What was acknowledged stays so: each thing that is changed is a register with one writer. What nobody answered may have
-been carried out or not.
+been carried out or not, and may be so later.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Final
 from uuid import UUID
@@ -20,6 +19,7 @@ from ottla.sim.cluster.logs import ReplicaLogs
 from ottla.sim.cluster.plan import TopicShape
 from ottla.sim.cluster.producers import send
 from ottla.sim.cluster.topics import create
+from ottla.sim.cluster.wanted import Wanted
 from ottla.sim.cluster.workload import Workload
 from ottla.sim.host import Process
 from ottla.sim.log_files import PartitionId
@@ -33,17 +33,6 @@ _TIMEOUT: Final = timedelta(seconds=3)
 _TOPIC, _SET = 2, 0
 _CONFIG: Final = "max.message.bytes"
 _MOST_PARTITIONS: Final = 4
-
-
-@dataclass(slots=True)
-class Wanted:
-    """What was acknowledged last, and what may have been carried out since."""
-
-    kept: object = None
-    maybe: list[object] = field(default_factory=list)
-
-    def allows(self, found: object) -> bool:
-        return found == self.kept or found in self.maybe
 
 
 class Changes(Workload):
@@ -127,12 +116,15 @@ class Changes(Workload):
             if topic.partitions >= _MOST_PARTITIONS:
                 continue
             count = topic.partitions + 1
-            self._sizes[topic.id].maybe.append(count)
+            size = self._sizes[topic.id]
+            size.asks(count)
             wanted = [{"name": topic.name, "count": count, "assignments": None}]
             request = {"topics": wanted, "timeout": _TIMEOUT, "validate_only": False}
             answer = await self._ask(CREATE_PARTITIONS, 3, request)
-            if answer is not None and self._counted("create partitions", answer.results[0].error_code):
-                self._sizes[topic.id] = Wanted(count)
+            if answer is None:
+                size.unanswered(count)
+            elif self._counted("create partitions", answer.results[0].error_code):
+                size.acknowledged(count)
                 self._there[topic.name] = KnownTopic(topic.name, topic.id, count)
                 self._client.oracle.watch(PartitionId(topic.id, count - 1), f"{topic.name}-{count - 1}")
             return
@@ -156,16 +148,18 @@ class Changes(Workload):
     async def _move(self) -> None:
         topic, key = self._some_partition()
         (size,) = (shape.replicas for shape in self.cast.plan.topics if shape.name == topic.name)
-        replicas = self._random.sample(self.cast.plan.shape.brokers, size)
+        replicas = tuple(self._random.sample(self.cast.plan.shape.brokers, size))
         wanted = self._replicas.setdefault(key, Wanted(tuple(self._client.oracle.partitions[key].replicas)))
-        wanted.maybe.append(tuple(replicas))
-        row = {"partition_index": key.partition, "replicas": replicas}
+        wanted.asks(replicas)
+        row = {"partition_index": key.partition, "replicas": list(replicas)}
         request = {"timeout": _TIMEOUT, "topics": [{"name": topic.name, "partitions": [row]}]}
         answer = await self._ask(ALTER_REASSIGNMENTS, 0, request)
-        if answer is not None:
-            code = answer.responses[0].partitions[0].error_code if answer.responses else answer.error_code
-            if self._counted("reassignment", code):
-                self._replicas[key] = Wanted(tuple(replicas))
+        if answer is None:
+            wanted.unanswered(replicas)
+            return
+        code = answer.responses[0].partitions[0].error_code if answer.responses else answer.error_code
+        if self._counted("reassignment", code):
+            wanted.acknowledged(replicas)
 
     async def _elect(self) -> None:
         _, key = self._some_partition()
@@ -183,12 +177,14 @@ class Changes(Workload):
         topic, _ = self._some_partition()
         value = str(1_000_000 + self._random.randrange(1000))
         wanted = self._configs.setdefault(topic.name, Wanted())
-        wanted.maybe.append(value)
+        wanted.asks(value)
         config = {"name": _CONFIG, "config_operation": _SET, "value": value}
         resource = {"resource_type": _TOPIC, "resource_name": topic.name, "configs": [config]}
         answer = await self._ask(ALTER_CONFIGS, 1, {"resources": [resource], "validate_only": False})
-        if answer is not None and self._counted("alter configs", answer.responses[0].error_code):
-            self._configs[topic.name] = Wanted(value)
+        if answer is None:
+            wanted.unanswered(value)
+        elif self._counted("alter configs", answer.responses[0].error_code):
+            wanted.acknowledged(value)
 
     # -- the last look
 

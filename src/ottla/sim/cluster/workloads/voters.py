@@ -15,8 +15,8 @@ from ottla.raft.voters import NO_DIRECTORY, ReplicaKey
 from ottla.sim.cluster.logs import ReplicaLogs
 from ottla.sim.cluster.member import CLUSTER_ID, CONTROLLER_PORT, host_name
 from ottla.sim.cluster.plan import CONTROLLER
+from ottla.sim.cluster.wanted import Wanted
 from ottla.sim.cluster.workload import Workload
-from ottla.sim.cluster.workloads.changes import Wanted
 from ottla.sim.host import Process
 from ottla.sim.workload.client import NoAnswer
 
@@ -85,16 +85,17 @@ class Voters(Workload):
 
     async def _change(self, api: int, version: int, key: ReplicaKey, about: dict[str, Any], *, is_voter: bool) -> None:
         wanted = self._wanted.setdefault(key, Wanted(not is_voter))
-        wanted.maybe.append(is_voter)
+        wanted.asks(is_voter)
         request = {"cluster_id": CLUSTER_ID, "voter_id": key.id, "voter_directory_id": key.directory_id, **about}
         answer = await self._ask(api, version, request)
         if answer is None:
+            wanted.unanswered(is_voter)
             await self._client.refresh()
             return
         code: ErrorCode = answer.error_code
         self._client.oracle.counts[f"{'add' if is_voter else 'remove'} voter: {code.name}"] += 1
         if code is ErrorCode.none:
-            self._wanted[key] = Wanted(is_voter)
+            wanted.acknowledged(is_voter)
 
     async def finish(self) -> None:
         self._client.stopping = True
