@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from ottla.metadata.controller.features import ELR_VERSION
 from ottla.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from ottla.sim.cluster.oracle import Oracle
 from ottla.sim.log_files import PartitionId
@@ -25,6 +26,7 @@ class Told:
         self.oracle = Oracle(lambda: self.now)
         self._offset = 0
         self.brokers: dict[int, BrokerImage] = {}
+        self.features: dict[str, int] = {}
         self.oracle.watch(KEY, "t-0")
         self.partition = FIRST
         self.publish()
@@ -36,7 +38,7 @@ class Told:
 
     def image(self) -> MetadataImage:
         topic = TopicImage(TOPIC, "t", {0: self.partition})
-        return MetadataImage(offset=self._offset, topics={TOPIC: topic}, brokers=self.brokers)
+        return MetadataImage(offset=self._offset, topics={TOPIC: topic}, brokers=self.brokers, features=self.features)
 
     def acked(self, offset: int, value: bytes = b"a", since: float = 1.0) -> None:
         self.oracle.acknowledges(KEY, offset, (value,), "p", -1, since)
@@ -154,3 +156,44 @@ def test_whoever_looks_closer_is_told_of_each_change_of_an_isr() -> None:
     told.publish(partition_epoch=2)
 
     assert seen == [((1,), (2,))]
+
+
+def trusted_blindly() -> Told:
+    """Node 1, which alone was in sync, has lost all but the first record of four, leads again, and has six by now.
+    Node 2 has followed it, and eligible replicas are kept account of from now on."""
+    told = Told()
+    told.publish(isr=(1,))
+    for offset in range(4):
+        told.acked(offset)
+    told.oracle.lost_power(1, {KEY: 1}, {KEY: 4})
+    told.publish(leader=-1, leader_epoch=1)
+    told.publish(leader=1, leader_epoch=2)
+    told.now = 2.0
+    for offset in range(1, 6):
+        told.acked(offset, b"b", since=2.0)
+    told.publish(isr=(1, 2), partition_epoch=1)
+    told.features = {ELR_VERSION: 1}
+    assert told.oracle.violations == []
+    return told
+
+
+def test_what_a_leader_lost_that_was_trusted_blindly_excuses_no_later_loss_of_another() -> None:
+    told = trusted_blindly()
+    told.oracle.lost_power(2, {KEY: 3}, {KEY: 6})
+    told.publish(isr=(1,), elr=(2,), partition_epoch=2)
+    told.read(4, b"other")
+
+    assert "c has other at 4 of t-0, where p had b" in told.oracle.violations[0]
+
+
+def test_what_the_last_leader_lost_is_excused_whoever_was_trusted_blindly_before() -> None:
+    told = trusted_blindly()
+    told.oracle.lost_power(2, {KEY: 3}, {KEY: 6})
+    told.publish(leader=2, leader_epoch=3, isr=(2,), elr=(1,))
+    told.publish(leader=-1, leader_epoch=4, isr=(), last_known_elr=(2,))
+    told.publish(leader=2, leader_epoch=5, isr=(2,), elr=(), last_known_elr=())
+    told.read(3, b"other")
+
+    assert told.oracle.violations == []
+    told.read(2, b"other")
+    assert "c has other at 2 of t-0, where p had b" in told.oracle.violations[0]
