@@ -188,12 +188,12 @@ def test_what_a_leader_lost_that_was_trusted_blindly_excuses_no_later_loss_of_an
 
 def test_what_the_last_leader_lost_is_excused_whoever_was_trusted_blindly_before() -> None:
     told = trusted_blindly()
-    told.oracle.lost_power(2, {KEY: 3}, {KEY: 6})
+    told.oracle.lost_power(2, {KEY: 5}, {KEY: 6})
     told.publish(leader=2, leader_epoch=3, isr=(2,), elr=(1,))
     told.publish(leader=-1, leader_epoch=4, isr=(), last_known_elr=(2,))
     told.publish(leader=2, leader_epoch=5, isr=(2,), elr=(), last_known_elr=())
-    told.read(3, b"other")
+    told.read(5, b"other")
 
     assert told.oracle.violations == []
-    told.read(2, b"other")
-    assert "c has other at 2 of t-0, where p had b" in told.oracle.violations[0]
+    told.read(4, b"other")
+    assert "c has other at 4 of t-0, where p had b" in told.oracle.violations[0]
