@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import pytest
 from tests.sim import planted_transaction_bugs as bugs
 
+from ottla.log.producers import Producers, Refused
+from ottla.model.errors import ErrorCode
+from ottla.model.names import TRANSACTION_TOPIC
+from ottla.sim.cluster.member import Member
+from ottla.sim.cluster.oracle import Oracle
 from ottla.sim.cluster.scenario import run
+from ottla.sim.cluster.transactions.bank import ENDS_REFUSED
 from ottla.sim.cluster.variation import Variation
 from ottla.sim.outcome import Outcome
 
@@ -56,6 +64,31 @@ def test_these_banks_have_seen_what_transactions_go_through() -> None:
         "producers fenced", "aborted records left out", "entries booked", "sums of all accounts", "elections",
     ):  # fmt: skip
         assert seen[what] > 0, what
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_only_a_bank_whose_coordinator_has_lost_its_log_may_hang(
+    is_lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check, told = Producers.check_marker, Counter[int]()
+
+    def refuse_for_good(table: Any, producer_id: int, epoch: int, *more: int) -> Refused | None:
+        told[producer_id] += 1
+        later = told[producer_id] > 5
+        return Refused(ErrorCode.invalid_producer_epoch, "") if later else check(table, producer_id, epoch, *more)
+
+    async def some_time(members: Sequence[Member], oracle: Oracle) -> None:
+        await asyncio.sleep(5.0)
+        for story in list(oracle.partitions.values()) if is_lost else ():
+            if story.name.startswith(TRANSACTION_TOPIC):
+                story.excuses.append((oracle.now(), story.end))
+
+    monkeypatch.setattr(Producers, "check_marker", refuse_for_good)
+    ended = run(1, Variation(workloads=("bank",), until_s=5.0), script=some_time)
+
+    assert ended.counts[ENDS_REFUSED] > 0
+    assert ended.counts["banks that hang as their coordinator has lost its log"] == is_lost
+    assert ["no progress" in each for each in ended.violations] == ([] if is_lost else [True])
 
 
 @pytest.mark.slow

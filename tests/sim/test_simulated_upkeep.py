@@ -11,6 +11,7 @@ from tests.sim.test_cluster_oracle import FIRST, KEY, Told
 
 from ottla.broker.software import THIS
 from ottla.metadata.image import METADATA_VERSION
+from ottla.sim.cluster.cleaned import cleaned_too_much
 from ottla.sim.cluster.cleanup import Cleanup
 from ottla.sim.cluster.oracle import Oracle
 from ottla.sim.cluster.plan import COMBINED, Plan, Shape
@@ -118,6 +119,43 @@ class TestWhatMayBeGone:
         check_logs(oracle, {KEY: {1: stored({0: b"a"}, 2), 2: stored({0: b"a"}, 2), 3: stored({}, 2)}})
 
         assert "is lost at node 3, and nothing has replaced it" in oracle.violations[0]
+
+    @pytest.mark.parametrize(
+        ("left", "high_watermark", "is_right"),
+        [
+            pytest.param({0: b"a"}, 1, True, id="a leader that is cut off lacks what another has committed"),
+            pytest.param(
+                {2: b"b"}, 1, True, id="a leader cleaned more before it crashed than it knows to be committed"
+            ),
+            pytest.param({}, 1, False, id="nothing is left"),
+            pytest.param({1: b"x"}, 1, False, id="what nobody committed has replaced it"),
+            pytest.param({2: b"x"}, 1, False, id="and lies where another leader has committed something else"),
+            pytest.param({0: b"a"}, 3, False, id="only an earlier one is left"),
+        ],
+    )
+    def test_is_at_a_leader_what_something_committed_has_replaced(
+        self, left: dict[int, bytes], high_watermark: int, is_right: bool
+    ) -> None:
+        story = compacted({0: b"a", 2: b"b"}).partitions[KEY]
+
+        assert (list(cleaned_too_much(story, stored(left, 3), 0, high_watermark)) == []) == is_right
+
+    @pytest.mark.parametrize(
+        ("keeps_deletions", "end", "is_right"), [(False, 3, True), (False, 2, False), (True, 3, False)]
+    )
+    def test_is_at_a_leader_a_deletion_that_it_had(self, keeps_deletions: bool, end: int, is_right: bool) -> None:
+        story = compacted({0: b"a", 2: b""}).partitions[KEY]
+        story.cleanup = Cleanup(compact=True, keeps_deletions=keeps_deletions)
+
+        assert (list(cleaned_too_much(story, stored({}, end), 0, 1)) == []) == is_right
+
+    def test_is_at_a_leader_what_was_replaced_by_something_lost_and_excused(self) -> None:
+        story = compacted({0: b"a", 2: b"b"}).partitions[KEY]
+        story.facts[2].is_excused = True
+
+        assert list(cleaned_too_much(story, stored({}, 3), 0, 3)) == [(b"k", 0)]
+        story.lost_keys[b"k"] = 2
+        assert list(cleaned_too_much(story, stored({}, 3), 0, 3)) == []
 
 
 def compacted(values: dict[int, bytes]) -> Oracle:

@@ -12,6 +12,7 @@ from ottla.log.paths import CLEANED_SUFFIX, SWAP_SUFFIX
 from ottla.raft import quorum_state
 from ottla.raft.metadata_log import METADATA_PARTITION
 from ottla.replica.partition import Partition
+from ottla.sim.cluster.cleaned import cleaned_too_much
 from ottla.sim.cluster.member import Member, replicas_of
 from ottla.sim.cluster.oracle import Oracle, PartitionStory
 from ottla.sim.journal import Place
@@ -161,24 +162,19 @@ class Inspector:
         if (
             log.segments[-1].base_offset <= leader.high_watermark
             or self._seen_up_to(member, story) < leader.high_watermark
+            or member.id in story.rotten
         ):
             return
         files = {path: content for path, content in member.disk.snapshot().items() if path.startswith(f"{log.folder}/")}
         if any(path.endswith((SWAP_SUFFIX, CLEANED_SUFFIX)) for path in files):
             return  # files do not tell what is there
-        there = read_folder(files, log.folder, gaps=True).records
-        last: dict[bytes, int] = {}
-        for offset, fact in story.facts.items():
-            if fact.key is not None and not fact.is_excused:
-                last[fact.key] = max(offset, last.get(fact.key, -1))
-        for key, offset in last.items():
-            fact = story.facts[offset]
-            if offset not in there and offset >= log.start_offset and (fact.value or story.cleanup.keeps_deletions):
-                self._oracle.complain(
-                    f"node {member.id}, which leads {story.name}, has cleaned away {key!r} at {offset}, and nothing "
-                    f"that is committed, below {leader.high_watermark}, has replaced it",
-                    Place(story.id, offset),
-                )
+        stored = read_folder(files, log.folder, gaps=True)
+        for key, offset in cleaned_too_much(story, stored, log.start_offset, leader.high_watermark):
+            self._oracle.complain(
+                f"node {member.id}, which leads {story.name}, has cleaned away {key!r} at {offset}, and nothing "
+                f"that is committed has replaced it; its high watermark is {leader.high_watermark}",
+                Place(story.id, offset),
+            )
 
     def _seen_up_to(self, member: Member, story: PartitionStory) -> int:
         return self._seen.get((member.id, member.life, story.id), (0, None))[0]

@@ -22,6 +22,7 @@ from ottla.sim.cluster.member import Member
 from ottla.sim.cluster.oracle import NOBODY, Oracle
 from ottla.sim.cluster.plan import Plan
 from ottla.sim.cluster.timeline import timeline
+from ottla.sim.cluster.transactions.bank import ENDS_REFUSED
 from ottla.sim.cluster.variation import AS_DRAWN, Variation
 from ottla.sim.cluster.verdict import check_logs
 from ottla.sim.cluster.workload import Workload
@@ -39,6 +40,7 @@ HEALED_WITHIN_S = 60.0
 COUNTED = {
     "%s is cut at offset %d, it ended at %d": "truncations",
     "%s starts anew at offset %d, it ended at %d": "truncations",
+    "%s did not take the end of a transaction of %s (%s): it is another's by now": ENDS_REFUSED,
 }
 """What the nodes log, and what it is counted as."""
 

@@ -35,6 +35,9 @@ from ottla.sim.log_files import PartitionId
 from ottla.sim.workload.client import KnownTopic, NoAnswer
 
 ACCOUNTS: Final = 3
+ENDS_REFUSED: Final = "ends of transactions refused for good"
+"""As it is counted when a partition has had a later epoch of the producer than its coordinator knows of."""
+_PATIENCE_S: Final = 30.0
 
 
 class Bank(Workload):
@@ -47,10 +50,9 @@ class Bank(Workload):
         self._random = self.cast.random(self.name)
         shapes = [TopicShape(name, ACCOUNTS, 3, synced) for name in ("accounts", "booked")]
         self._accounts, self._booked = [await create(keeper, shape, is_internal=True) for shape in shapes]
-        for topic in (TRANSACTION_TOPIC, OFFSETS_TOPIC):
-            await self._make_internal(topic)
+        self._internal = {name: await self._made(name) for name in (TRANSACTION_TOPIC, OFFSETS_TOPIC)}
 
-    async def _make_internal(self, name: str) -> None:
+    async def _made(self, name: str) -> KnownTopic:
         keeper = self.cast.keeper
         kind = TRANSACTION if name == TRANSACTION_TOPIC else GROUP
         size = self._random.choice((3_000, 1 << 20))
@@ -61,26 +63,30 @@ class Bank(Workload):
                 if topic is not None:
                     await configure(keeper, name, {"flush.messages": "1", "internal.segment.bytes": str(size)})
                     watch(keeper, topic, is_internal=True, cleanup=COMPACTED)
-                    self._watched = [*getattr(self, "_watched", ()), topic]
-                    return
+                    return topic
             except NoAnswer:
                 pass
             await keeper.pause(0.05, 0.3)
 
     def start(self) -> None:
         cast, random = self.cast, self._random
+        self._clients: list[ClusterClient] = []
         self._programs: list[ClusterClient] = []
         self._running: list[Process[None]] = []
         for number in range(random.choice((1, 2))):
-            client = cast.client(f"bank-{number}")
+            client = self._client(f"bank-{number}")
             clerk = _Clerk(client, self._accounts, self._ledger)
             self._run(client, clerk.live)
-        client = cast.client("booking")
+        client = self._client("booking")
         booking = Booking(client, self._accounts, self._booked)
         self._run(client, booking.live)
         self._readers = [self._reader("statement", self._accounts), self._reader("books", self._booked)]
         for client, reader, _ in self._readers:
             self._running.append(cast.start(client, reader.run))
+
+    def _client(self, name: str) -> ClusterClient:
+        self._clients.append(client := self.cast.client(name))
+        return client
 
     def _run(self, client: ClusterClient, life: Any) -> None:
         timeout_ms = self._random.choice((2_000, 6_000, 30_000))
@@ -90,7 +96,7 @@ class Bank(Workload):
         self._running.append(self.cast.start(client, programs.run))
 
     def _reader(self, name: str, topic: KnownTopic) -> tuple[ClusterClient, CommittedReader, _Read]:
-        client = self.cast.client(name)
+        client = self._client(name)
         read = _Read(self._ledger, name)
         size = self._random.choice((600, 5_000, 1 << 20))
         is_whole = topic is self._accounts  # entries are booked one by one
@@ -98,6 +104,23 @@ class Bank(Workload):
         return client, CommittedReader(client, topic, read.take, stable, max_bytes=size), read
 
     async def finish(self) -> None:
+        """If it can: it may hang for ever where the last decisions of its coordinator are lost, with all who had them,
+        and partitions that have heard of those take no earlier ones. So it does in Kafka."""
+        ending = asyncio.ensure_future(self._end())
+        until = self.cast.oracle.now() + _PATIENCE_S
+        try:
+            while not ending.done() and (self.cast.oracle.now() < until or not self._may_hang()):
+                await asyncio.wait((ending,), timeout=1.0)
+            if ending.done():
+                await ending
+        finally:
+            ending.cancel()
+        if not ending.done():
+            self.cast.oracle.counts["banks that hang as their coordinator has lost its log"] += 1
+            for client in self._clients:
+                self.cast.world.host(client.name).crash()
+
+    async def _end(self) -> None:
         """Programs end, what they left open is aborted in time, and readers come to the end of everything."""
         for client in self._programs:
             client.stopping = True
@@ -112,9 +135,14 @@ class Bank(Workload):
         if not self._is_excused():
             await self._read_again()
 
+    def _may_hang(self) -> bool:
+        oracle = self.cast.oracle
+        lost = any(oracle.is_excused(key, 0.0) for key in _partitions(self._internal[TRANSACTION_TOPIC]))
+        return lost and oracle.counts[ENDS_REFUSED] > 0
+
     async def _book_the_rest(self) -> None:
         """By one that does not die, until all entries are booked."""
-        client = self.cast.client("booking-at-last")
+        client = self._client("booking-at-last")
         booking = Booking(client, self._accounts, self._booked)
 
         async def book() -> None:
@@ -150,12 +178,8 @@ class Bank(Workload):
 
     def _is_excused(self) -> bool:
         """All who were in sync have lost the end of one of the logs, synced or not."""
-        keys = [
-            PartitionId(topic.id, number)
-            for topic in (self._accounts, self._booked, *self._watched)
-            for number in range(topic.partitions)
-        ]
-        return any(self.cast.oracle.is_excused(key, 0.0) for key in keys)
+        topics = (self._accounts, self._booked, *self._internal.values())
+        return any(self.cast.oracle.is_excused(key, 0.0) for topic in topics for key in _partitions(topic))
 
     def unfinished(self) -> list[str]:
         return [process.name for process in self._running if not process.done()]
@@ -174,6 +198,10 @@ class Bank(Workload):
                     f"account {account} has {len(entries)} entries, {len(booked)} are booked; the first difference is "
                     f"at {first}"
                 )
+
+
+def _partitions(topic: KnownTopic) -> list[PartitionId]:
+    return [PartitionId(topic.id, number) for number in range(topic.partitions)]
 
 
 class _Read:

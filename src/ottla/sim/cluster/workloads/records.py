@@ -44,6 +44,7 @@ class Records(Workload):
         for client in self._producers:
             client.stopping = True
         await asyncio.gather(*self._producing)
+        self._consumer.hurry()
         while not self._consumer.has_all(self.cast):
             await asyncio.sleep(0.1)
         self._reader.stopping = True

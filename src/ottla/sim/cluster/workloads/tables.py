@@ -77,6 +77,7 @@ class Tables(Workload):
         await reading
 
     async def _until_read(self, reader: TableReader) -> None:
+        reader.hurry()
         while not reader.has_all(self.cast):
             await asyncio.sleep(0.1)
 

@@ -90,6 +90,7 @@ class Windows(Workload):
         for client in self._writers:
             client.stopping = True
         await asyncio.gather(*self._writing)
+        self._consumer.hurry()
         while not self._consumer.has_all(self.cast):
             await asyncio.sleep(0.1)
         self._reader.stopping = True
