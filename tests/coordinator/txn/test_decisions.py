@@ -62,8 +62,9 @@ class TestInitProducerId:
         assert (begun.partitions, begun.start_ms, begun.client_version) == ((), NO_TIMESTAMP, 2)
 
     @pytest.mark.parametrize("state", [S.PREPARE_COMMIT, S.PREPARE_ABORT])
-    def test_while_markers_are_written_the_client_waits(self, state: TxnState) -> None:
-        assert initialise(known(state)) is E.concurrent_transactions
+    @pytest.mark.parametrize("expected", [None, ProducerEpoch(7, 5), ProducerEpoch(99, 0)])
+    def test_while_markers_are_written_the_client_waits(self, state: TxnState, expected: ProducerEpoch | None) -> None:
+        assert initialise(known(state), expected) is E.concurrent_transactions
 
     @pytest.mark.parametrize(("server", "version", "last"), [(2, 2, 5), (1, 0, -1), (0, 0, -1)])
     def test_an_open_transaction_is_aborted_under_a_new_epoch(self, server: int, version: int, last: int) -> None:
@@ -117,6 +118,8 @@ class TestAddPartitions:
             (KNOWN, (7, 6), E.producer_fenced),
             (known(S.PREPARE_COMMIT), (7, 5), E.concurrent_transactions),
             (known(S.PREPARE_ABORT), (7, 5), E.concurrent_transactions),
+            (known(S.PREPARE_ABORT), (7, 4), E.concurrent_transactions),
+            (known(S.PREPARE_COMMIT, next_producer_id=99), (99, 0), E.concurrent_transactions),  # it was told of 99
             (known(S.ONGOING), (7, 5), E.none),
         ],
     )
@@ -160,8 +163,8 @@ class TestEndTxnOfTheFirstVersion:
         ("state", "commit", "abort"),
         [
             (S.EMPTY, E.invalid_txn_state, E.invalid_txn_state),
-            (S.PREPARE_COMMIT, E.concurrent_transactions, E.invalid_txn_state),
-            (S.PREPARE_ABORT, E.invalid_txn_state, E.concurrent_transactions),
+            (S.PREPARE_COMMIT, E.concurrent_transactions, E.concurrent_transactions),
+            (S.PREPARE_ABORT, E.concurrent_transactions, E.concurrent_transactions),
             (S.COMPLETE_COMMIT, E.none, E.invalid_txn_state),
             (S.COMPLETE_ABORT, E.invalid_txn_state, E.none),
         ],
@@ -187,7 +190,7 @@ class TestEndTxnOfTheFirstVersion:
         assert end(known(S.ONGOING, producer_id=8), 5, True, 0) is E.invalid_producer_id_mapping
 
 
-FENCED, INVALID = E.producer_fenced, E.invalid_txn_state
+FENCED, INVALID, BUSY = E.producer_fenced, E.invalid_txn_state, E.concurrent_transactions
 
 
 class TestEndTxnOfTheSecondVersion:
@@ -198,8 +201,8 @@ class TestEndTxnOfTheSecondVersion:
             (S.COMPLETE_ABORT, [E.none, S.PREPARE_ABORT, INVALID, INVALID]),
             (S.COMPLETE_COMMIT, [INVALID, S.PREPARE_ABORT, E.none, INVALID]),
             (S.ONGOING, [FENCED, S.PREPARE_ABORT, FENCED, S.PREPARE_COMMIT]),
-            (S.PREPARE_ABORT, [E.concurrent_transactions, FENCED, INVALID, FENCED]),
-            (S.PREPARE_COMMIT, [INVALID, FENCED, E.concurrent_transactions, FENCED]),
+            (S.PREPARE_ABORT, [BUSY, BUSY, BUSY, BUSY]),
+            (S.PREPARE_COMMIT, [BUSY, BUSY, BUSY, BUSY]),
         ],
     )
     def test_again_or_for_the_first_time(self, state: TxnState, expected: list[object]) -> None:
@@ -210,7 +213,19 @@ class TestEndTxnOfTheSecondVersion:
     @pytest.mark.parametrize("state", list(S)[:6])
     @pytest.mark.parametrize("epoch", [3, 6])
     def test_any_other_epoch_is_fenced(self, state: TxnState, epoch: int) -> None:
-        assert end(known(state), epoch, True, 2) is FENCED
+        is_ending = state in (S.PREPARE_COMMIT, S.PREPARE_ABORT)
+        assert end(known(state), epoch, True, 2) is (BUSY if is_ending else FENCED)
+
+    def test_while_markers_are_written_who_was_told_its_next_name_waits(self) -> None:
+        """It begins the next transaction at once, and may give that up before anything is written."""
+        for epoch in (5, LAST):
+            ending = end(known(S.ONGOING, epoch=epoch), epoch, True, 2)
+            assert isinstance(ending, Transaction)
+            told = decisions.told_producer(ending)
+            assert decisions.end(ending, told, False, NOW, new_id, 2) is BUSY
+            assert decisions.add_partitions(ending, told, [A], NOW, 2) is BUSY
+            aborted = decisions.end(decisions.complete(ending, NOW), told, False, NOW, new_id, 2)
+            assert isinstance(aborted, Transaction) and aborted.state is S.PREPARE_ABORT
 
     def test_the_epoch_goes_up_with_each_transaction(self) -> None:
         ended = end(known(S.ONGOING), 5, True, 2)

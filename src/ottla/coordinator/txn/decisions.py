@@ -2,6 +2,9 @@
 
 Pure functions: nothing is written here. A producer is told PRODUCER_FENCED if another one has taken its place; the API
 makes INVALID_PRODUCER_EPOCH of it for clients that do not know that.
+
+While markers are being written, whoever asks is to come again, before it is looked at who that is: the producer may have
+been told its next epoch already, or its next id, which count only when the transaction is over.
 """
 
 from __future__ import annotations
@@ -46,10 +49,10 @@ def initialise(
         if producer_id is None:
             return NO_ID_YET
         known = Transaction(producer_id)
-    if expected is not None and not _may_go_on(known, expected):
-        return ErrorCode.producer_fenced
     if known.state in ENDING:
         return ErrorCode.concurrent_transactions
+    if expected is not None and not _may_go_on(known, expected):
+        return ErrorCode.producer_fenced
     if known.state is TxnState.ONGOING:
         return abort_and_fence(known, now_ms, take_id, server_version)
     if known.is_exhausted and (expected is None or expected.epoch == known.epoch):
@@ -108,12 +111,14 @@ def add_partitions(
     client_version: int,
 ) -> Decision:
     """`ErrorCode.none` if they are in it already."""
-    if known is None or known.producer_id != producer.producer_id:
+    if known is None:
+        return ErrorCode.invalid_producer_id_mapping
+    if known.state in ENDING:
+        return ErrorCode.concurrent_transactions
+    if known.producer_id != producer.producer_id:
         return ErrorCode.invalid_producer_id_mapping
     if known.epoch != producer.epoch:
         return ErrorCode.producer_fenced
-    if known.state in ENDING:
-        return ErrorCode.concurrent_transactions
     is_open = known.state is TxnState.ONGOING
     together = dict.fromkeys((*known.partitions, *partitions))
     if is_open and len(together) == len(known.partitions):
@@ -136,7 +141,10 @@ def add_partitions(
 def verify(
     known: Transaction | None, producer: ProducerEpoch, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Whether partitions are in the transaction that a producer has open (KIP-890)."""
+    """Whether partitions are in the transaction that a producer has open (KIP-890).
+
+    Asked for clients of the first version only, which keep their epoch: it is looked at who they are, always.
+    """
     if known is None or known.producer_id != producer.producer_id:
         code = ErrorCode.invalid_producer_id_mapping
     elif known.epoch != producer.epoch:
@@ -181,10 +189,10 @@ def _end_by_state(known: Transaction, producer: ProducerEpoch, is_commit: bool, 
         return ErrorCode.producer_fenced
     if known.state is TxnState.ONGOING:
         return _ended(known, is_commit, now_ms, 0)
+    if known.state in ENDING:
+        return ErrorCode.concurrent_transactions  # whether it is to end as it does, is told when it has ended
     if known.state is (TxnState.COMPLETE_COMMIT if is_commit else TxnState.COMPLETE_ABORT):
         return ErrorCode.none
-    if known.state is (TxnState.PREPARE_COMMIT if is_commit else TxnState.PREPARE_ABORT):
-        return ErrorCode.concurrent_transactions
     return ErrorCode.invalid_txn_state
 
 
@@ -205,13 +213,10 @@ def _end_by_epoch(
     )
     again = known.epoch == producer.epoch + 1
     current = known.epoch == producer.epoch
+    if state in ENDING:
+        return ErrorCode.concurrent_transactions
     if known.producer_id != producer.producer_id and not over_ids:
         return ErrorCode.invalid_producer_id_mapping
-    if state in ENDING:
-        if not again:
-            return ErrorCode.producer_fenced
-        is_same = state is (TxnState.PREPARE_COMMIT if is_commit else TxnState.PREPARE_ABORT)
-        return ErrorCode.concurrent_transactions if is_same else ErrorCode.invalid_txn_state
     if state in (TxnState.ONGOING, TxnState.EMPTY):
         if not current:
             return ErrorCode.producer_fenced
