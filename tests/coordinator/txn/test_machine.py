@@ -215,6 +215,21 @@ def test_what_stays_open_too_long_is_aborted_and_its_producer_fenced(machine: Ma
     tell(machine, story)
 
 
+def test_whose_transaction_took_too_long_may_go_on_if_it_says_who_it_was(machine: Machine) -> None:
+    """KIP-360: nobody has taken its place, only its transaction is lost. It gets the epoch of the abort."""
+
+    async def story(keeper: Keeper) -> None:
+        producer = await keeper.begin("tx", A)
+        await asyncio.sleep(71)
+        [(_, marker, _)] = keeper.sent
+        await keeper.write(lambda txns: txns.complete("tx", marker))
+        for _ in range(2):
+            again = await keeper.write(lambda txns: txns.initialise("tx", 60_000, producer))
+            assert again == (ErrorCode.none, (producer.producer_id, 1))
+
+    tell(machine, story)
+
+
 def test_a_transaction_of_another_coordinator_has_no_time_limit(machine: Machine) -> None:
     async def story(keeper: Keeper) -> None:
         reply = await keeper.write(lambda txns: txns.initialise("tx", 2**31 - 1, None))

@@ -3,8 +3,8 @@
 Pure functions: nothing is written here. A producer is told PRODUCER_FENCED if another one has taken its place; the API
 makes INVALID_PRODUCER_EPOCH of it for clients that do not know that.
 
-While markers are being written, whoever asks is to come again, before it is looked at who that is: the producer may have
-been told its next epoch already, or its next id, which count only when the transaction is over.
+While markers are being written, whoever asks is to come again, before it is looked at who that is: the producer may
+have been told its next epoch already, or its next id, which count only when the transaction is over.
 """
 
 from __future__ import annotations

@@ -228,9 +228,13 @@ class TxnMachine:
             for transactional_id, ended in aborted.items():
                 self._send_markers(transactional_id, ended)
 
+        def take_over() -> None:  # not from the records: the epoch before is not in them
+            for transactional_id, ended in aborted.items():
+                self.transactions[transactional_id] = ended
+
         version = self._around.transaction_version()
         records = [record_of(name, ended, version) for name, ended in aborted.items()]
-        return Outcome(None, records, committed=send)
+        return Outcome(None, records, committed=send, take_over=take_over)
 
     def _expire_later(self) -> None:
         self._around.timers.set(_EXPIRY, self._around.settings().expiration_check_ms, self._expire)
