@@ -111,3 +111,38 @@ def test_after_a_restart_all_is_as_it_was(machine: Machine) -> None:
     end(machine, again, 7, 1, True)
     assert again.last_stable_offset == 6
     assert again.fetch(0, 10_000, Isolation.READ_COMMITTED).aborted == [AbortedTxn(8, 2, 4, 0)]
+
+
+def test_the_last_stable_offset_is_not_below_the_start_of_the_log(machine: Machine) -> None:
+    """A reader that begins there would be out of range at once, and begin there again."""
+    partition = leader(machine)
+    begin(partition, 7)
+    write(machine, partition, 7)
+    write(machine, partition, 7, sequence=2)
+    assert partition.delete_records(3) == 3
+    assert (partition.last_stable_offset, partition.high_watermark) == (3, 4)
+    assert partition.delete_records(4) == 4
+    assert partition.last_stable_offset == 4
+    end(machine, partition, 7, 1, False)
+    assert partition.last_stable_offset == 5
+
+
+def test_of_many_that_were_aborted_those_are_named_that_touch_what_was_read(machine: Machine) -> None:
+    partition = leader(machine, index_interval_bytes=0)
+    for epoch in range(100):
+        begin(partition, 7, epoch)
+        write(machine, partition, 7, epoch)
+        end(machine, partition, 7, epoch + 1, False)
+
+    def read(offset: int, max_bytes: int) -> tuple[int, list[int]]:
+        fetched = machine.call(partition.fetch, offset, max_bytes, Isolation.READ_COMMITTED)
+        assert fetched.data is not None and fetched.aborted is not None
+        return fetched.data.size, [txn.first_offset for txn in fetched.aborted]
+
+    whole, all_of_them = read(0, 1 << 20)
+    assert all_of_them == list(range(0, 300, 3))
+    of_one = whole // 100
+    assert read(0, 2 * of_one)[1] in ([0, 3], [0, 3, 6])
+    assert read(150, 2 * of_one)[1] in ([150, 153], [150, 153, 156])
+    assert read(152, of_one)[1] in ([150, 153], [150, 153, 156])
+    assert read(297, 1 << 20)[1] == [297]

@@ -163,6 +163,17 @@ class OffsetIndex:
         n = _last_not_above(self.entries, _OFFSET_ENTRY, offset - self.base_offset)
         return self.entry(n) if n >= 0 else None
 
+    def first_from(self, position: int) -> int | None:
+        """The last offset of the first batch with an entry that begins at a position or after it."""
+        low, high = 0, self.entries.count
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle)[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        return self.entry(low)[0] if low < self.entries.count else None
+
     def truncate_to(self, position: int) -> tuple[int, int] | None:
         """Drops entries of batches that begin at a position or after it; gives the last that stays. May wait."""
         count = self.entries.count

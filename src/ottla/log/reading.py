@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from itertools import islice
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from ottla.env.ports import File
 from ottla.log.index import NotInMemory
@@ -16,6 +18,7 @@ from ottla.log.unsynced import Unsynced
 from ottla.model.config.topic import LogConfig
 
 _log = logging.getLogger("ottla.log")
+_last_offset: Final = attrgetter("last_offset")
 
 
 class LogRead(NamedTuple):
@@ -135,12 +138,30 @@ class ReadableLog:
         """Aborted transactions that touch a range of offsets, for a reader of committed data."""
         found: list[AbortedTxn] = []
         for segment in self.segments[self.segment_for(first) :]:
-            for txn in segment.txn_index.aborted:
-                if txn.last_offset >= first and txn.first_offset < end:
+            aborted = segment.txn_index.aborted
+            for txn in islice(aborted, bisect_left(aborted, first, key=_last_offset), None):  # in order of their ends
+                if txn.first_offset < end:
                     found.append(txn)
                 if txn.last_stable_offset >= end:
                     return found
         return found
+
+    def aborted_in(self, read: LogRead, first: int, upper_offset: int) -> list[AbortedTxn]:
+        """Those that touch what was read, from an offset on: of all up to the upper one there may be very many.
+
+        As in Kafka, some that come after it may be among them: where what was read ends is known by the index only.
+        Raises NotInMemory.
+        """
+        segments = self.segments[self.segment_for(first) :]
+        if not any(segment.txn_index.aborted for segment in segments):
+            return []
+        for segment in segments:
+            if segment.file_for() is read.file:
+                following = segment.offset_index.first_from(read.position + read.size)
+                if following is not None:
+                    return self.aborted_between(first, min(following, upper_offset))
+                break
+        return self.aborted_between(first, upper_offset)
 
     def batches_from(self, offset: int) -> Iterator[bytes]:
         """Whole batches from an offset to the end, by blocking reads: for the quorum, loading and tools."""

@@ -438,8 +438,11 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
+        """Not below the log's start: an open transaction's first records may have been deleted."""
         unstable = self.log.producers.first_unstable_offset()
-        return self.committed.value if unstable is None else min(unstable, self.committed.value)
+        if unstable is None:
+            return self.committed.value
+        return min(max(unstable, self.log.start_offset), self.committed.value)
 
     # -- reading
 
@@ -498,7 +501,7 @@ class Partition:
             return Fetched(ErrorCode.corrupt_message)
         aborted = None
         if committed_only:
-            aborted = log.aborted_between(from_offset, upper) if data is not None else []
+            aborted = log.aborted_in(data, from_offset, upper) if data is not None else []
         return Fetched(_NONE, high_watermark, stable, log.start_offset, data, aborted)
 
     @property
