@@ -129,11 +129,15 @@ def kill_and_check(address: str, client: Transformer, kills: list[Kill], seed: i
         feed(address, range(fed, fed + 30))
         fed += 30
 
-    for kill in kills:
+    began = time.monotonic()
+    for number, kill in enumerate(kills, 1):
         feed_more()
         time.sleep(dice.uniform(0.05, 0.6))
         kill(feed_more)
         client.look()
+        if number % 10 == 0:  # to be seen with -s: all of them take a while
+            took_s = time.monotonic() - began
+            print(f"{number} of {len(kills)} kills, {fed} numbers fed, {took_s:.0f} s", flush=True)
     deadline = time.monotonic() + 180
     while len(found := committed(address)) < fed and time.monotonic() < deadline:
         client.look()
