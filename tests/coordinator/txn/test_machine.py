@@ -100,7 +100,7 @@ def test_a_transaction_from_beginning_to_end(machine: Machine) -> None:
         assert ended == (ErrorCode.none, (producer.producer_id, 1))
         [(name, marker, partitions)] = keeper.sent
         assert (name, tuple(partitions)) == ("tx", (A, B))
-        assert marker == Marker(ProducerEpoch(producer.producer_id, 1), True, 5, 2)
+        assert marker == Marker(ProducerEpoch(producer.producer_id, 1), True, 5, 2, keeper.of().updated_ms)
         assert keeper.of().state is S.PREPARE_COMMIT
         await keeper.write(lambda txns: txns.complete("tx", marker))
         assert (keeper.of().state, keeper.of().partitions) == (S.COMPLETE_COMMIT, ())
@@ -192,6 +192,25 @@ def test_a_completion_that_comes_late_changes_nothing(machine: Machine) -> None:
         await keeper.write(lambda txns: txns.complete("tx", marker))
         assert keeper.of().state is S.PREPARE_ABORT
         await keeper.write(lambda txns: txns.complete("unknown", marker))
+
+    tell(machine, story)
+
+
+def test_a_late_completion_does_not_end_the_next_one_of_the_same_epoch(machine: Machine) -> None:
+    """Of clients of the first version: whoever completes may have to say so again, when it has long been heard."""
+
+    async def story(keeper: Keeper) -> None:
+        producer = await keeper.begin("tx", A, version=0)
+        await keeper.write(lambda txns: txns.end("tx", producer, True, 0))
+        first = keeper.sent[-1][1]
+        await keeper.write(lambda txns: txns.complete("tx", first))
+        await asyncio.sleep(0.01)
+        await keeper.write(lambda txns: txns.add_partitions("tx", producer, [B], 0))
+        await keeper.write(lambda txns: txns.end("tx", producer, True, 0))
+        await keeper.write(lambda txns: txns.complete("tx", first))
+        assert keeper.of().state is S.PREPARE_COMMIT
+        await keeper.write(lambda txns: txns.complete("tx", keeper.sent[-1][1]))
+        assert keeper.of().state is S.COMPLETE_COMMIT
 
     tell(machine, story)
 

@@ -172,7 +172,9 @@ class TxnMachine:
     def complete(self, transactional_id: str, marker: Marker) -> Outcome[None]:
         """Every partition has heard of it. Said twice, or too late, it changes nothing."""
         known = self.transactions.get(transactional_id)
-        if known is None or known.state not in ENDING or known.producer != marker.producer:
+        if known is None or known.state not in ENDING:
+            return Outcome(None)
+        if known.producer != marker.producer or known.updated_ms != marker.decided_ms:
             return Outcome(None)
         return self._write(transactional_id, decisions.complete(known, self._around.now_ms()), None)
 
@@ -194,7 +196,9 @@ class TxnMachine:
 
     def _send_markers(self, transactional_id: str, ended: Transaction) -> None:
         is_commit = ended.state is TxnState.PREPARE_COMMIT
-        marker = Marker(ended.producer, is_commit, self._around.coordinator_epoch, ended.client_version)
+        marker = Marker(
+            ended.producer, is_commit, self._around.coordinator_epoch, ended.client_version, ended.updated_ms
+        )  # fmt: skip
         self._around.markers.send(transactional_id, marker, ended.partitions)
 
     # -- what takes too long

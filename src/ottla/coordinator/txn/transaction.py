@@ -96,3 +96,5 @@ class Marker(NamedTuple):
     is_commit: bool
     coordinator_epoch: int
     version: int = 0
+    decided_ms: int = NO_TIMESTAMP
+    """Tells it from the end of another transaction of the same epoch, as the first version has them. Not written."""
