@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -102,6 +102,11 @@ class TxnMarkers:
         """How many requests wait for the markers of an id."""
         ending = self._endings.get(transactional_id)
         return len(ending.waiting) if ending is not None else 0
+
+    def missing(self, transactional_id: str) -> Collection[TopicPartition] | None:
+        """Which partitions have not heard of the end of an id's transaction; None if nobody is being told."""
+        ending = self._endings.get(transactional_id)
+        return ending.missing.keys() if ending is not None else None
 
     def when_written(self, transactional_id: str, callback: Callable[[], None], within_ms: float) -> bool:
         """Calls back once markers of an id need not be waited for any more, or the time is over; False if none are."""
@@ -233,8 +238,13 @@ class TxnMarkers:
         queue = self._queues[broker_id]
         try:
             while queue:
-                rows = [queue.popleft() for _ in range(min(len(queue), _MOST_IN_A_REQUEST))]
-                rows = [(ending, keys) for ending, keys in rows if ending.is_ours]
+                taken = [queue.popleft() for _ in range(min(len(queue), _MOST_IN_A_REQUEST))]
+                rows = []
+                for ending, keys in taken:
+                    if ending.is_ours:
+                        rows.append((ending, keys))
+                    else:
+                        self._over(ending)
                 if rows:
                     await self._tell_broker(broker_id, rows)
         finally:

@@ -1,13 +1,19 @@
-"""DescribeTransactions (key 65): what the coordinator knows of transactional ids (KIP-664)."""
+"""DescribeTransactions (key 65): what the coordinator knows of transactional ids (KIP-664).
+
+Of a transaction that is being ended it names the partitions that are still to hear of it: where one is open on another,
+it hangs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from ottla.broker.context import Context
-from ottla.coordinator.txn.transaction import Transaction
+from ottla.coordinator.txn.transaction import ENDING, Transaction
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.names import TopicPartition
 from ottla.security.authorizer import Operation, Resource
 
 _MS: Final = timedelta(milliseconds=1)
@@ -23,8 +29,12 @@ def _describe(context: Context, name: str) -> dict[str, Any]:
     found = _find(context, name)
     if isinstance(found, ErrorCode):
         return _row(found, name, Transaction(0), "", [])
+    partitions: Collection[TopicPartition] = found.partitions
+    if found.state in ENDING:
+        missing = context.node.txns.markers.missing(name)
+        partitions = missing if missing is not None else partitions
     topics: dict[str, list[int]] = {}
-    for topic, number in found.partitions:
+    for topic, number in partitions:
         topics.setdefault(topic, []).append(number)
     seen = [
         {"topic": topic, "partitions": numbers}
