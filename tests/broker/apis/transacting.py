@@ -257,6 +257,14 @@ class Place:
             for level in (0, 1)
         ]
 
+    def delete_records(self, before: int) -> list[Any]:
+        rows = [{"partition_index": 0, "offset": before}]
+        answer = ask(
+            self.address, asking.DELETE_RECORDS, 2, topics=[{"name": self.topic, "partitions": rows}],
+            timeout=timedelta(seconds=30),
+        )  # fmt: skip
+        return [[row.error_code.name, row.low_watermark] for row in answer.topics[0].partitions]
+
     def fetched(self, partition: int = 0, level: int = 1) -> dict[str, Any]:
         row = {
             "partition": partition, "current_leader_epoch": -1, "fetch_offset": 0, "last_fetched_epoch": -1,

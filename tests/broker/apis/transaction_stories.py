@@ -212,6 +212,51 @@ def what_brokers_ask_each_other(place: Place) -> Iterator[Any]:
     yield place.tell(who.with_epoch(1), 0, verify_only=True)
 
 
+@story
+def records_of_an_open_transaction_are_deleted(place: Place) -> Iterator[Any]:
+    who, other = place.producer(place.story), place.producer(f"{place.story}-other")
+    yield place.produce(who)
+    yield place.produce(who, 1)
+    yield place.produce(other)
+    for before in (1, 2, -1):
+        yield place.delete_records(before)
+        yield place.ends()
+    yield place.end(who, False)
+    place.at_rest(place.story)
+    yield place.ends()
+    yield place.end(other, True)
+    place.at_rest(other.name)
+    yield place.ends()
+
+
+@story
+def versions_take_turns(place: Place) -> Iterator[Any]:
+    """What one version began the other ends."""
+    who = place.producer(place.story)
+    yield place.produce(who)
+    yield place.end(who, True, 3)
+    yield place.at_rest(place.story)
+    yield place.end(who, True, 5)
+    yield place.end(who, False, 5)
+    yield place.at_rest(place.story)
+    yield place.end(who, True, 3)
+    second = who.with_epoch(1)
+    yield [place.end(second, is_commit, 3) for is_commit in (True, False)]
+    yield place.add(second, 0)
+    yield place.produce(second, 0, 9)
+    yield place.end(second, True, 5)
+    yield place.at_rest(place.story)
+    yield [place.produce(second, 1, version) for version in (12, 9)]
+    third = who.with_epoch(2)
+    yield [place.produce(third, sequence) for sequence in (1, 0)]
+    yield place.add(third, 1)
+    yield place.produce(third, 0, 9, partition=1)
+    yield place.end(third, False, 3)
+    yield place.at_rest(place.story)
+    yield place.producers(), place.producers(1)
+    yield place.fetched(), place.fetched(1)
+
+
 # -- offsets
 
 
