@@ -7,8 +7,9 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 import pytest
-from tests.log.given import Machine
-from tests.replica.given import leader
+from tests.log.given import PARTITION, TOPIC_ID, Machine
+from tests.replica.given import NODE, leader
+from tests.replica.test_leading import EPOCH, THREE, Around
 
 from ottla.coordinator.machine import Outcome
 from ottla.coordinator.runtime import Runtime
@@ -149,6 +150,7 @@ def test_what_was_open_or_decided_goes_on_after_a_restart(machine: Machine) -> N
     partition = tell(machine, before)
 
     async def after(keeper: Keeper) -> None:
+        await asyncio.sleep(0.1)
         assert {name: (marker.is_commit, marker.producer.epoch) for name, marker, _ in keeper.sent} == {
             "committing": (True, 1),
             "aborting": (False, 0),
@@ -162,6 +164,30 @@ def test_what_was_open_or_decided_goes_on_after_a_restart(machine: Machine) -> N
         assert again == (ErrorCode.none, (producers["committing"].producer_id, 1))
 
     tell(machine, after, partition)
+
+
+def test_what_was_decided_is_told_after_an_election_only_when_it_is_committed(machine: Machine) -> None:
+    """The next leader may not have it: then the transaction is open again, and may end otherwise."""
+
+    async def before(keeper: Keeper) -> None:
+        producer = await keeper.begin("tx", A)
+        await keeper.write(lambda txns: txns.end("tx", producer, True, 2))
+
+    log = tell(machine, before).log
+    elected = Partition(machine.env, NODE, PARTITION, TOPIC_ID, log, 0, Around())
+    elected.lead_or_follow(THREE._replace(leader_epoch=EPOCH + 1))
+
+    async def after(keeper: Keeper) -> None:
+        await asyncio.sleep(1)
+        assert keeper.runtime.shard(0).machine.transactions["tx"].state is S.PREPARE_COMMIT
+        assert (elected.high_watermark, keeper.sent) == (0, [])
+        for follower in (2, 3):
+            elected.follower_fetched(follower, log.end_offset, 0, follower * 10)
+        await asyncio.sleep(1)
+        [(name, marker, partitions)] = keeper.sent
+        assert (name, marker.is_commit, tuple(partitions)) == ("tx", True, (A,))
+
+    tell(machine, after, elected)
 
 
 def test_a_late_end_never_touches_the_next_transaction(machine: Machine) -> None:

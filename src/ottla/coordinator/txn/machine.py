@@ -32,6 +32,7 @@ from ottla.model.names import TopicPartition
 
 R = TypeVar("R")
 _log = logging.getLogger("ottla.coordinator")
+_LEFT: Final = "go on with what was decided"
 _TIMEOUTS: Final = "abort overdue transactions"
 _EXPIRY: Final = "forget unused transactional ids"
 _GOES_ON: Final = "forget more transactional ids"
@@ -104,11 +105,20 @@ class TxnMachine:
 
     def started(self) -> None:
         """What was decided and not finished goes on: the outcome is in the log, the markers may be anywhere."""
-        for transactional_id, transaction in self.transactions.items():
-            if transaction.state in ENDING:
-                self._send_markers(transactional_id, transaction)
+        if any(transaction.state in ENDING for _, transaction in self.transactions.items()):
+            self._around.timers.set(_LEFT, 0, self._finish_what_was_left)
         self._look_for_timeouts_later()
         self._expire_later()
+
+    def _finish_what_was_left(self) -> Outcome[None]:
+        """Once all that was loaded is committed: until then the next leader may not know of the decision."""
+        left = [(name, each) for name, each in self.transactions.items() if each.state in ENDING]
+
+        def send() -> None:
+            for transactional_id, transaction in left:
+                self._send_markers(transactional_id, transaction)
+
+        return Outcome(None, committed=send)
 
     def stopped(self) -> None:
         pass
