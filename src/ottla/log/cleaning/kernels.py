@@ -671,7 +671,7 @@ def filter_batches(
         ):  # fmt: skip
             numbers[WHY] = DAMAGED
             return
-        needs_horizon = found[TOMBSTONES] != 0 and not has_horizon
+        needs_horizon = found[TOMBSTONES] != 0 and not has_horizon and horizon >= 0
         done = to
         if found[KEPT] == 0:
             producer_id = read_int(data, at + 43, 8)
