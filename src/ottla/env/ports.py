@@ -155,6 +155,9 @@ class Workplace(Protocol):
     def retire(self) -> None:
         """The process shall end after this work: it has grown, and would not give back what it took."""
 
+    def come_last(self) -> None:
+        """From here on everybody else's work is more urgent than that of this process."""
+
     def let_others(self) -> None:
         """Whoever waits for the processor comes first now: to be called after a fraction of a millisecond of work."""
 
