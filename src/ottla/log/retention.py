@@ -35,7 +35,8 @@ def deletable_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> i
 def _look(log: PartitionLog, high_watermark: int, now_ms: int) -> tuple[int, bool]:
     """Also, with a remote tier, whether the segment that is written to is due as well and waits to be copied."""
     config = log.config
-    deletes = "delete" in config.cleanup_policy
+    # Without a policy nothing goes but local copies of what is in the remote tier.
+    deletes = config.delete or config.copies_to_tier
     retention_ms, retention_bytes = config.kept_locally_ms, config.kept_locally_bytes
     excess = log.size - retention_bytes if deletes and retention_bytes >= 0 else -1
     count = 0
