@@ -278,6 +278,16 @@ class TestWithARemoteTier:
         log.tiered_to = tiered_to
         assert deletable_segments(log, 3, NOW + now) == goes
 
+    @pytest.mark.parametrize("policy", ["delete", ""])
+    def test_without_a_policy_copies_go_as_well(self, machine: Machine, policy: str) -> None:
+        log = log_of(machine, 3, cleanup_policy=policy, **self.TIERED)
+        log.tiered_to = 1
+        assert deletable_segments(log, log.end_offset, NOW + 1_000_000) == 2
+
+    def test_nothing_goes_without_a_policy(self, machine: Machine) -> None:
+        log = log_of(machine, 3, cleanup_policy="", retention_ms=1000, retention_bytes=1)
+        assert deletable_segments(log, log.end_offset, NOW + 1_000_000) == 0
+
     def test_by_size_too(self, machine: Machine) -> None:
         log = log_of(machine, 5, remote_storage_enable=True, local_retention_bytes=2 * SIZE)
         assert deletable_segments(log, 5, NOW) == 0

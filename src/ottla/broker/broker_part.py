@@ -6,6 +6,7 @@ Everything here becomes an attribute of the node, where the APIs look for it.
 from __future__ import annotations
 
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.registry import ALL
@@ -195,6 +196,7 @@ class BrokerPart:
         node.stalled_commits = StalledCommits(env, timers, node.groups, node.replicas)
         config.on_change(node.replicas.reconfigure)
         config.on_change(lambda _, now: node.logs.expire_producers_after(now.producer_id_expiration_ms))
+        config.on_change(partial(_limit_cleaning, cleaner))
         config.on_change(lambda _, now: self._cordon(now))
         node.moves = Moves(env, config, node.logs, node.replicas, node.directories)
         node.tier = open_tier(node)
@@ -239,6 +241,11 @@ def open_tier(node: Node) -> TierManager | None:
 
 def new_dispatcher(node: Node) -> Dispatcher:
     return Dispatcher(node, node.software.offered(ALL))
+
+
+def _limit_cleaning(cleaner: LogCleaner, before: BrokerConfig, now: BrokerConfig) -> None:
+    if _cleaner_settings(before) != _cleaner_settings(now):
+        cleaner.reconfigure()
 
 
 def _cleaner_settings(config: BrokerConfig) -> CleanerSettings:

@@ -45,12 +45,19 @@ class RealWorkplace:
         self.is_retiring = False
         self._say = say
         self._turn_began = time.monotonic()
+        self._comes_last = False
 
     def tell(self, news: object) -> None:
         self._say(Said.NEWS, news)
 
     def retire(self) -> None:
         self.is_retiring = True
+
+    def come_last(self) -> None:
+        if not self._comes_last:
+            self._comes_last = True
+            with contextlib.suppress(OSError):
+                os.nice(_NICENESS)
 
     def let_others(self) -> None:
         if sys.platform != "win32" and time.monotonic() - self._turn_began >= _TURN_S:
@@ -87,9 +94,7 @@ def serve(orders: BinaryIO, answers: BinaryIO) -> None:
                 return
 
 
-def _come_last() -> None:
-    with contextlib.suppress(OSError):
-        os.nice(_NICENESS)
+def _wake_nobody() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # nobody has to give way to it when it wakes, whatever its node's policy
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -98,7 +103,7 @@ def _come_last() -> None:
 def main() -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the node, which ends us in its own time
-    _come_last()
+    _wake_nobody()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not get between answers
     with contextlib.suppress(BrokenPipeError):

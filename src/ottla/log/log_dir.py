@@ -84,8 +84,8 @@ class LogDir:
         self._start_file = BackgroundFile(env, f"{path}/{LOG_START_OFFSET_CHECKPOINT}", self.fail)
         self._high_watermark_file = BackgroundFile(env, f"{path}/{HIGH_WATERMARK_CHECKPOINT}", self.fail)
         self._checkpointed_high_watermarks: dict[TopicPartition, int] | None = None
-        # Deleted partitions, and the `put` of both files from which on they are no longer in them.
-        self._forgotten: dict[TopicPartition, tuple[int, int]] = {}
+        # Deleted partitions, and the `put` of each file from which on they are no longer in them.
+        self._forgotten: dict[TopicPartition, tuple[int, int, int]] = {}
 
     @property
     def was_clean(self) -> bool:
@@ -154,6 +154,7 @@ class LogDir:
                 _log.info("checked %d of %d partitions in %s", number + 1, len(folders), self.path)
         self._disk.sync_dir(self.path)
         self._correct_checkpoints()
+        self._correct_cleaned_offsets()
         return to_delete
 
     def _correct_checkpoints(self) -> None:
@@ -164,6 +165,20 @@ class LogDir:
         ):
             if any(right.get(partition, -1) < offset for partition, offset in read.items()):
                 write_atomically(self._disk, f"{self.path}/{name}", write_offsets(right))
+
+    def _correct_cleaned_offsets(self) -> None:
+        """Before the log grows beyond such a point, or a namesake does: keys that come twice would stay for ever."""
+        right = {partition: offset for partition, offset in self.cleaned_offsets.items() if partition in self.logs}
+        for partition, offset in right.items():
+            if offset > self.logs[partition].end_offset:
+                right[partition] = self.logs[partition].start_offset
+                _log.warning(
+                    "%s was said to be clean up to offset %d, which it does not have; it is cleaned from %d on",
+                    *(partition, offset, right[partition]),
+                )
+        if right != self.cleaned_offsets:
+            self.cleaned_offsets = right
+            write_atomically(self._disk, f"{self.path}/{CLEANER_CHECKPOINT}", write_offsets(right))
 
     def _topic_id(self, folder: str) -> UUID | None:
         """None after a crash so soon after the folder was made that the file is not whole; the name then decides."""
@@ -183,7 +198,7 @@ class LogDir:
             self._recovery_points.get(partition, 0),
             self._start_offsets.get(partition, 0),
             self.high_watermarks.get(partition),
-            self.cleaned_offsets.get(partition, 0) > 0,
+            partition in self.cleaned_offsets,
         )
         return self._opened(load_log(self._env, request))
 
@@ -245,11 +260,13 @@ class LogDir:
 
     def _be_sure_it_is_forgotten(self, partition: TopicPartition) -> None:
         """A checkpoint that still has offsets of a deleted topic would, after a crash, be applied to its namesake."""
-        recovery, start = self._forgotten.get(partition, (0, 0))
+        recovery, start, cleaned = self._forgotten.get(partition, (0, 0, 0))
         if self._recovery_file.on_disk < recovery:
             self._recovery_file.put_now(write_offsets(self._recovery_offsets()))
         if self._start_file.on_disk < start:
             self._start_file.put_now(write_offsets(self._start_offsets_to_keep()))
+        if self._cleaner_file.on_disk < cleaned:
+            self._cleaner_file.put_now(write_offsets(self.cleaned_offsets))
         self._forgotten.pop(partition, None)
 
     def delete(self, partition: TopicPartition) -> str:
@@ -262,7 +279,8 @@ class LogDir:
             self._disk.rename(log.folder, target)
         finally:
             self.checkpoint()
-            self._forgotten[partition] = (self._recovery_file.put_count, self._start_file.put_count)
+            puts = self._recovery_file.put_count, self._start_file.put_count, self._cleaner_file.put_count
+            self._forgotten[partition] = puts
         return target
 
     # -- checkpoints
@@ -278,13 +296,22 @@ class LogDir:
             self.cleaned_offsets[partition] = offset
         self._cleaner_file.put(lambda: write_offsets(self.cleaned_offsets))
 
+    async def remember_compaction(self, log: PartitionLog) -> bool:
+        """Durably: what is about to be cleaned is one that may lack offsets. False if that was not possible."""
+        if log.partition not in self.cleaned_offsets:
+            self.note_cleaned(log.partition, log.start_offset)
+        await self._cleaner_file.settle()
+        return self._cleaner_file.on_disk >= self._cleaner_file.put_count
+
     def checkpoint(self) -> None:
         self._recovery_file.put(lambda: write_offsets(self._recovery_offsets()))
         self._start_file.put(lambda: write_offsets(self._start_offsets_to_keep()))
         done = [
             partition
-            for partition, (recovery, start) in self._forgotten.items()
-            if self._recovery_file.on_disk >= recovery and self._start_file.on_disk >= start
+            for partition, (recovery, start, cleaned) in self._forgotten.items()
+            if self._recovery_file.on_disk >= recovery
+            and self._start_file.on_disk >= start
+            and self._cleaner_file.on_disk >= cleaned
         ]
         for partition in done:
             del self._forgotten[partition]
@@ -298,10 +325,11 @@ class LogDir:
     async def checkpoint_durably(self) -> bool:
         """False if that was not possible."""
         self.checkpoint()
-        recovery, start = self._recovery_file.put_count, self._start_file.put_count
-        await self._recovery_file.settle()
-        await self._start_file.settle()
-        return self._recovery_file.on_disk >= recovery and self._start_file.on_disk >= start
+        files = (self._recovery_file, self._start_file, self._cleaner_file)
+        numbers = [file.put_count for file in files]
+        for file in files:
+            await file.settle()
+        return all(file.on_disk >= number for file, number in zip(files, numbers, strict=True))
 
     def make_cut_durable_now(self, log: PartitionLog) -> None:
         """Blocking."""

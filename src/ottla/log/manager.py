@@ -200,6 +200,8 @@ class LogManager:
         if log_dir is None:
             return False
         log.doubt_from(0 if fully else offset)
+        if log_dir.cleaned_offsets.get(log.partition, 0) > offset:
+            log_dir.note_cleaned(log.partition, offset)
         shall_be_cut = False
         try:
             shall_be_cut = await log_dir.checkpoint_durably() and is_wanted()
@@ -272,8 +274,8 @@ class LogManager:
             if self._enforcing is None:
                 self._enforcing = asyncio.ensure_future(self._enforce_on_changed())
                 self._enforcing.add_done_callback(self._enforced)
-            if self.cleaner is not None and log.config.compact:
-                self.cleaner.wake()
+            if self.cleaner is not None:
+                self.cleaner.configured(log)
 
     async def _enforce_on_changed(self) -> None:
         while self._due:

@@ -35,7 +35,8 @@ def deletable_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> i
 def _look(log: PartitionLog, high_watermark: int, now_ms: int) -> tuple[int, bool]:
     """Also, with a remote tier, whether the segment that is written to is due as well and waits to be copied."""
     config = log.config
-    deletes = "delete" in config.cleanup_policy
+    # Without a policy nothing goes but local copies of what is in the remote tier.
+    deletes = config.delete or config.copies_to_tier
     retention_ms, retention_bytes = config.kept_locally_ms, config.kept_locally_bytes
     excess = log.size - retention_bytes if deletes and retention_bytes >= 0 else -1
     count = 0
@@ -57,11 +58,7 @@ def _look(log: PartitionLog, high_watermark: int, now_ms: int) -> tuple[int, boo
 
 
 def _age(segment: Segment, now_ms: int) -> int:
-    return now_ms - _newest(segment)
-
-
-def _newest(segment: Segment) -> int:
-    return segment.max_timestamp if segment.max_timestamp >= 0 else segment.last_modified_ms()
+    return now_ms - segment.newest_ms()
 
 
 def _rests_until(log: PartitionLog) -> float:
@@ -69,11 +66,11 @@ def _rests_until(log: PartitionLog) -> float:
     first, config = log.segments[0], log.config
     if (len(log.segments) == 1 and first.size == 0) or not config.delete or config.retention_ms < 0:
         return inf
-    return _newest(first) + config.retention_ms + 1
+    return first.newest_ms() + config.retention_ms + 1
 
 
 def _tell_of_the_future(log: PartitionLog, now_ms: int) -> None:
-    ahead_ms = _newest(log.segments[0]) - now_ms
+    ahead_ms = log.segments[0].newest_ms() - now_ms
     if ahead_ms > _FAR_AHEAD_MS and log.config.delete and log.config.retention_ms >= 0:
         _log.warning(
             "%s: the segment from offset %d on has a record of %.1f h in the future, and stays until that is older than"

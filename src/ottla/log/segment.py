@@ -126,6 +126,10 @@ class Segment:
     def last_modified_ms(self) -> int:
         return self._disk.modified_ms(self.path)
 
+    def newest_ms(self) -> int:
+        """Its largest timestamp; if its records have none, when it was last written to."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.last_modified_ms()
+
     def finish(self) -> None:
         """Called when the segment is no longer written to: its file ends with its batches, its indexes are complete."""
         if self.max_timestamp >= 0:

@@ -170,6 +170,11 @@ class SimDisk:
         node = self._existing(path)
         return 0 if isinstance(node, Folder) else node.modified_ms
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        node = self._existing(path)
+        if not isinstance(node, Folder):
+            node.modified_ms = modified_ms
+
     def make_dirs(self, path: str) -> None:
         parts = _normal(path).split("/")[1:]
         for depth in range(1, len(parts) + 1):

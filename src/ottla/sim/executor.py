@@ -34,6 +34,9 @@ class SimWorkplace:
     def retire(self) -> None:
         pass
 
+    def come_last(self) -> None:
+        pass
+
     def let_others(self) -> None:
         pass
 

@@ -149,6 +149,20 @@ def test_a_tombstone_among_others_in_a_compressed_batch(machine: Machine, codec:
     assert offsets(tables.log) == [*(n for n in range(200) if n % 3), 200]
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD], ids=lambda codec: codec.name.lower())
+def test_a_tombstone_that_shall_stay_for_ever_does(machine: Machine, codec: Codec) -> None:
+    """Now and delete.retention.ms are more than there are milliseconds: Kafka's sum wraps, and is no horizon."""
+    tables = Tables(machine, delete_retention_ms=2**63 - 1)
+    tables.put([(b"a", b"1"), (b"a", None)], codec=codec)
+    for n in range(2):
+        tables.put([(b"b", b"%d" % n)])
+        tables.compact()
+        machine.pass_time(1)
+    assert not tables.cleaner.state.is_uncleanable(tables.log)
+    assert values(tables.log) == [(b"a", None), (b"b", b"1")]
+    assert not headers(tables.log)[0].attributes & DELETE_HORIZON_BIT
+
+
 # -- producers
 
 
@@ -254,6 +268,37 @@ def test_a_map_that_is_too_small_takes_several_cleanings(machine: Machine) -> No
     assert len(values(tables.log)) == len(expected)
 
 
+def test_a_batch_with_more_keys_than_the_map_holds_is_told_of(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once in every look. Kafka's cleaner begins again at once, for ever, and forgets how far the log was clean."""
+    tables = Tables(machine, replace(SMALL, dedupe_bytes=24 * 20), segment_bytes=100_000)
+    tables.put([(b"a", b"1"), (b"a", b"2")])
+    tables.compact()
+    tables.put([(b"k%d" % n, b"1") for n in range(30)])
+    tables.compact()
+    assert tables.cleaned_offset == 2
+    assert caplog.text.count("log.cleaner.dedupe.buffer.size") == 1
+    tables.settings = SMALL
+    tables.clean()
+    assert tables.cleaned_offset == 32
+
+
+def test_what_lies_beyond_a_full_map_is_checked_too(machine: Machine) -> None:
+    """Else a tombstone there, whose batch is written anew, would get a right checksum over wrong bytes."""
+    tables = Tables(machine, replace(SMALL, dedupe_bytes=24 * 20), segment_bytes=100_000)
+    tables.put([(b"k%d" % n, b"1") for n in range(10)])
+    tables.put([(b"j%d" % n, b"1") for n in range(10)])
+    tables.put([(b"gone", None)])
+    tables.roll()
+    path = tables.log.segments[0].path
+    content = machine.read(path)
+    machine.overwrite(path, content.replace(b"gone", b"GONE"))
+    tables.clean()
+    assert tables.cleaner.state.is_uncleanable(tables.log)
+    assert b"GONE" in machine.read(path)
+
+
 def test_a_record_larger_than_the_buffer(machine: Machine) -> None:
     tables = Tables(machine, segment_bytes=1 << 20)
     tables.put([(b"a", b"x" * 300_000)])
@@ -334,6 +379,22 @@ def test_records_without_a_key_go(machine: Machine) -> None:
     tables.put([(None, b"1"), (b"a", b"1")])
     tables.compact()
     assert values(tables.log) == [(b"a", b"1")]
+
+
+def test_a_cleaned_segment_is_as_old_as_what_it_was_made_from(machine: Machine) -> None:
+    """Records without a time are as old as their file: else every cleaning would make them young again."""
+    tables = Tables(machine, cleanup_policy="compact,delete", retention_ms=5_000, segment_bytes=100_000)
+    tables.put([(b"a", b"1"), (b"b", b"1"), (b"b", b"2")], timestamp=-3)
+    tables.roll()
+    written = tables.log.segments[0].last_modified_ms()
+    machine.pass_time(4)
+    tables.clean()
+    assert offsets(tables.log) == [0, 2]
+    assert tables.log.segments[0].max_timestamp < 0
+    assert tables.log.segments[0].last_modified_ms() == written
+    machine.pass_time(2)
+    machine.wait_for(tables.manager.enforce_retention)
+    assert tables.log.start_offset == 3
 
 
 def test_both_policies_together(machine: Machine) -> None:

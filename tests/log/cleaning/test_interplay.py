@@ -4,13 +4,22 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.log.cleaning.given import NEWCOMER, SMALL, TABLE, Tables, offsets, read_on
-from tests.log.given import NOW, Machine, check_finding, check_indexes, everything, producer_state
+from tests.log.given import LOGS, NOW, Machine, check_finding, check_indexes, everything, producer_state
 
-from ottla.log.cleaning.planning import plan
+from ottla.env.ports import Env
+from ottla.log import manager
+from ottla.log.checkpoints import read_offsets, write_offsets
+from ottla.log.cleaning.cleaner import LogCleaner
+from ottla.log.cleaning.contract import Contract, Limits
+from ottla.log.cleaning.planning import Plan, plan
 from ottla.log.fetched_batches import fetched_batches
+from ottla.log.partition_log import PartitionLog
+from ottla.log.paths import CLEANER_CHECKPOINT
+from ottla.log.truncation import truncate_to
 from ottla.model.names import TopicPartition
 from ottla.sim.faults import Operation
 
@@ -171,6 +180,93 @@ def test_new_retention_takes_effect_at_once(machine: Machine) -> None:
 
     machine.wait_for(change)
     assert tables.log.start_offset == 20
+
+
+@pytest.mark.parametrize("pause_s", PAUSES[1:5])
+def test_a_topic_that_is_not_compacted_any_more_is_left_alone(machine: Machine, pause_s: float) -> None:
+    tables = dirty(machine)
+
+    def change() -> None:
+        tables.log.configure(replace(tables.config, cleanup_policy=frozenset({"delete"})))
+        tables.manager.configured(tables.log)
+
+    during_cleaning(tables, change, pause_s)
+    assert len(offsets(tables.log)) >= 12  # a swap that was begun is finished, and no other
+    assert read_on(tables.log, NEWCOMER).table == {b"k%d" % (n % 4): b"%d" % n for n in range(16, 20)}
+    assert not [name for name in machine.names(tables.log.folder) if "cleaned" in name or "swap" in name]
+    machine.host.crash()
+    tables.config = replace(tables.config, cleanup_policy=frozenset({"delete"}))
+    tables.manager = tables.start()
+    (tables.log,) = tables.manager.all_logs()
+    assert tables.log.end_offset == 20  # that offsets are missing is no loss
+
+
+@pytest.mark.parametrize("pause_s", PAUSES)
+def test_new_limits_count_at_once(machine: Machine, pause_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in Kafka, what goes on under the old ones is begun anew."""
+    tables = dirty(machine)
+    used = []
+    make = tables.cleaner._contract
+
+    def contract(log: PartitionLog, found: Plan, limits: Limits) -> Contract:
+        used.append(limits)
+        return make(log, found, limits)
+
+    monkeypatch.setattr(tables.cleaner, "_contract", contract)
+
+    def change() -> bool:
+        tables.settings = replace(SMALL, io_bytes_per_second=12_345.0)
+        was_cleaning = tables.cleaner.is_cleaning(tables.log)
+        tables.cleaner.reconfigure()
+        return was_cleaning
+
+    was_cleaning = during_cleaning(tables, change, pause_s)
+    assert was_cleaning or pause_s in (0.0, *PAUSES[4:])
+    assert offsets(tables.log) == [16, 17, 18, 19]
+    assert tables.cleaned_offset == 20
+    assert (used[-1].bytes_per_second == 12_345.0) == (was_cleaning or pause_s == 0.0)
+
+
+def test_a_namesake_of_a_topic_that_is_gone_is_dirty_from_its_start(machine: Machine) -> None:
+    tables = dirty(machine)
+    tables.clean()
+    machine.stop(tables.manager)
+    known = {TABLE: (UUID(int=5), tables.config)}  # deleted and made anew while this node was away
+    tables.manager = machine.manager(known)
+    tables.manager.cleaner = LogCleaner(machine.env, tables.manager._timers, tables.manager, lambda: SMALL)
+    assert tables.cleaned_offset is None
+    tables.log = machine.call(tables.manager.get_or_create, TABLE, UUID(int=5), tables.config)
+    for n in range(30):
+        tables.put([(b"a" if n < 15 else b"b", b"%d" % n)])
+    tables.compact()
+    assert offsets(tables.log) == [14, 29]
+
+
+def test_a_log_that_has_lost_its_end_is_dirty_before_it_grows_again(machine: Machine) -> None:
+    tables = dirty(machine)
+    machine.stop(tables.manager)
+    machine.overwrite(f"{LOGS}/{CLEANER_CHECKPOINT}", write_offsets({TABLE: 25}))
+    tables.manager = tables.start()
+    (tables.log,) = tables.manager.all_logs()
+    for n in range(20, 30):
+        tables.put([(b"new", b"%d" % n)])
+    tables.compact()
+    assert offsets(tables.log) == [16, 17, 18, 19, 29]
+
+
+def test_what_is_cut_is_not_said_to_be_clean_before_it_goes(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash in between would leave a point that the log may grow beyond again."""
+    tables = dirty(machine)
+    tables.clean()
+    told = []
+
+    def look_and_cut(env: Env, log: PartitionLog, offset: int) -> list[str]:
+        told.append(read_offsets(machine.disk, f"{LOGS}/{CLEANER_CHECKPOINT}")[TABLE])
+        return truncate_to(env, log, offset)
+
+    monkeypatch.setattr(manager, "truncate_to", look_and_cut)
+    assert machine.wait_for(lambda: tables.manager.cut(tables.log, 17, lambda: True))
+    assert told == [17]
 
 
 def test_a_log_nobody_writes_to_is_compacted_by_max_compaction_lag(machine: Machine) -> None:

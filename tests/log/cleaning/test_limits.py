@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from numba.core import caching
 from tests.log.cleaning.given import Tables, offsets
 from tests.log.given import NOW, Machine
 from tests.waiting import until
@@ -22,10 +23,12 @@ from ottla.env.disk import PosixDisk
 from ottla.env.ports import Disk, WorkerDied, Workplace
 from ottla.env.processes import Processes
 from ottla.env.worker import RealWorkplace
+from ottla.log.cleaning import kernels
 from ottla.log.cleaning.contract import Limits
 from ottla.log.cleaning.offset_map import OffsetMap
 from ottla.log.cleaning.pieces import Pace, in_pieces
 from ottla.log.cleaning.planning import plan
+from ottla.log.cleaning.warming import warm_up
 from ottla.model.config.broker import broker_config, standalone
 from ottla.model.names import TopicPartition
 
@@ -84,6 +87,7 @@ class Slow:
 
     def tell(self, news: object) -> None: ...
     def retire(self) -> None: ...
+    def come_last(self) -> None: ...
     def let_others(self) -> None: ...
     def rest(self, seconds: float) -> None:
         self.rested += seconds
@@ -265,3 +269,31 @@ def test_one_that_retires_is_not_used_again() -> None:
         assert await processes.submit(its_pid, None, nothing) != pid
 
     run(story)
+
+
+def comes_last(place: Workplace, _: None) -> tuple[int, int]:
+    before = os.nice(0)
+    place.come_last()
+    return before, os.nice(0)
+
+
+def test_a_process_comes_last_from_when_it_cleans() -> None:
+    """Not while it compiles: on a busy machine the first cleaning would wait for that for minutes."""
+
+    async def story(processes: Processes) -> None:
+        before, after = await processes.submit(comes_last, None, nothing)
+        assert before == os.nice(0)
+        assert after == min(before + 10, 19)
+        assert await processes.submit(comes_last, None, nothing) == (after, after)
+
+    run(story)
+
+
+def test_what_cannot_be_kept_is_compiled_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that retires would have compiled for nobody."""
+    monkeypatch.setattr(kernels, "is_kept", True)
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    made: Any = kernels.compiled(lambda: 7)
+    assert made() == 7
+    assert not kernels.is_kept
+    assert not warm_up()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.log.cleaning.given import Tables
+from tests.log.cleaning.given import Tables, offsets
 from tests.log.given import NOW, Machine
 
 from ottla.log.cleaning.contract import Source
@@ -139,3 +139,15 @@ def test_when_a_marker_has_nothing_left_to_say(met: bool, marker: Marker, may_go
     if met:
         transactions.on_data(7, 1, True)
     assert transactions.on_marker(7, 2, marker) is may_go
+
+
+def test_records_without_a_time_are_as_young_as_their_file(machine: Machine) -> None:
+    """min.compaction.lag.ms"""
+    tables = Tables(machine, min_compaction_lag_ms=HOUR, segment_bytes=100_000)
+    tables.put([(b"a", b"1"), (b"a", b"2")], timestamp=-3)
+    tables.compact()
+    assert tables.log.segments[0].max_timestamp < 0
+    assert offsets(tables.log) == [0, 1]
+    machine.pass_time(HOUR / 1000)
+    tables.clean()
+    assert offsets(tables.log) == [1]

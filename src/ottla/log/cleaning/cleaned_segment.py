@@ -54,12 +54,13 @@ class CleanedSegment:
         self._offsets += offsets[:made].astype(">i4").tobytes()
         self._times += _time_entries(times[:timed])
 
-    def finish(self, aborted: Sequence[AbortedTxn]) -> None:
-        """Everything durable but the names."""
+    def finish(self, aborted: Sequence[AbortedTxn], modified_ms: int) -> None:
+        """Everything durable but the names. It is as old as what it was made from."""
         index = self._index
         if index[kernels.LARGEST] > index[kernels.LAST_TIME]:
             relative = index[kernels.LARGEST_AT] - self._base_offset
             self._times += _time_entries(np.array([[index[kernels.LARGEST], relative]], dtype=np.int64))
+        self._disk.set_modified_ms(self._file.path, modified_ms)
         self._file.sync()
         self._file.close()
         self._write(INDEX_SUFFIX, self._offsets)

@@ -72,6 +72,7 @@ class LogCleaner:
         self._running: dict[PartitionLog, Cleaning] = {}
         self._held: dict[PartitionLog, int] = {}
         self._passed_over: set[PartitionLog] = set()  # in this look: what could not be cleaned is tried in the next
+        self._anew: set[PartitionLog] = set()  # given up for new limits only: to be tried in this look
         self._timer: Timer | None = None
         self._looking: asyncio.Task[None] | None = None
         self._is_compiled = False
@@ -118,12 +119,12 @@ class LogCleaner:
 
     async def _look(self) -> None:
         """Cleans what is due, the dirtiest first, until nothing is; several at a time if there may be several."""
-        settings = self._settings()
-        if not settings.enabled:
+        if not self._settings().enabled:
             return
         self._passed_over.clear()
         while not self._stopped:
             chosen = await self._filthiest()
+            settings = self._settings()
             if chosen is not None and len(self._running) < max(settings.threads, 1):
                 self._begin(*chosen, settings)
             elif self._running:
@@ -173,7 +174,11 @@ class LogCleaner:
             except OSError as error:
                 _log.error("%s could not be rolled to be cleaned: %s", log.folder, error)
                 return None
-        found = plan(log, log_dir.cleaned_offsets.get(log.partition), stable, now_ms)
+        try:
+            found = plan(log, log_dir.cleaned_offsets.get(log.partition), stable, now_ms)
+        except OSError as error:  # it asked for the time of a file
+            _log.error("%s could not be looked at to be cleaned: %s", log.folder, error)
+            return None
         if found.corrects_checkpoint:
             if not log.config.delete:
                 _log.warning(
@@ -187,6 +192,20 @@ class LogCleaner:
 
     def is_cleaning(self, log: PartitionLog) -> bool:
         return log in self._running
+
+    def configured(self, log: PartitionLog) -> None:
+        """A log has new configs, by which what was clean enough is not any more, or nothing more is to be cleaned."""
+        if log.config.compact:
+            self.wake()
+        elif (running := self._running.get(log)) is not None:
+            running.give_up()
+
+    def reconfigure(self) -> None:
+        """The settings are new: what goes on under the old ones is given up and begun anew, as in Kafka."""
+        for running in self._running.values():
+            running.give_up()
+            self._anew.add(running.log)
+        self.wake()
 
     async def give_up(self, log: PartitionLog) -> None:
         """Ends the cleaning of a log; a swap that has begun is finished first."""
@@ -219,7 +238,7 @@ class LogCleaner:
     async def _clean(self, log_dir: LogDir, cleaning: Cleaning, settings: CleanerSettings) -> None:
         log, found = cleaning.log, cleaning.plan
         try:
-            outcome = await self._work(cleaning, settings)
+            outcome = await self._work(log_dir, cleaning, settings)
         except CorruptSegment as error:
             _log.error(
                 "%s is not cleaned any more: %s. Restore it from another replica, or delete the damaged segment.",
@@ -240,18 +259,32 @@ class LogCleaner:
             _log.error("%s is not cleaned any more: %r", log.partition, error, exc_info=error)
             self.state.mark_uncleanable(log, log_dir.path)
             outcome = None
+        if outcome is not None and outcome.end_offset <= found.first_dirty:
+            _log.error(
+                "%s is not cleaned from offset %d on: the batch there has more keys than there is memory for. Make "
+                "log.cleaner.dedupe.buffer.size larger.",
+                *(log.partition, found.first_dirty),
+            )
+            outcome = None
         if outcome is not None and not log.closed and log.failed is None:
+            self._anew.discard(log)
             log_dir.note_cleaned(log.partition, outcome.end_offset)
             self.state.cleaned(log, found, outcome)
             return
-        self._passed_over.add(log)
+        if log in self._anew:
+            self._anew.discard(log)
+        else:
+            self._passed_over.add(log)
         with suppress(OSError):
             remove_cleaned(self._env, log)
 
-    async def _work(self, cleaning: Cleaning, settings: CleanerSettings) -> Outcome | None:
+    async def _work(self, log_dir: LogDir, cleaning: Cleaning, settings: CleanerSettings) -> Outcome | None:
         """None if it was given up."""
         log, found = cleaning.log, cleaning.plan
-        if not await log.until_durable(found.bound) or cleaning.given_up:
+        # From the first swap on offsets may be missing, whatever becomes of this cleaning or of the topic's policy.
+        if not await log_dir.remember_compaction(log) or not await log.until_durable(found.bound):
+            return None
+        if cleaning.given_up:
             return None
         if not self._is_compiled:
             cleaning.work = self._env.executor.beside(compile_kernels, None, _ignore)

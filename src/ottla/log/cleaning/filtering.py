@@ -18,6 +18,7 @@ from ottla.record.batch import DELETE_HORIZON_BIT, HEADER_SIZE, TIMESTAMP_TYPE_B
 from ottla.record.compression import compress
 
 _ROWS: Final = 64 * 1024
+_LAST_MS: Final = 0x7FFFFFFFFFFFFFFF
 _ROOM: Final = 3  # how many times its size a batch can become, if all its times are written anew
 
 
@@ -30,7 +31,8 @@ class Filtering:
         self._map = chart
         self._pace = pace
         self._outcome = outcome
-        self._horizon = contract.now_ms + contract.delete_retention_ms
+        horizon = contract.now_ms + contract.delete_retention_ms
+        self._horizon = horizon if horizon <= _LAST_MS else -1  # as in Kafka, what stays for ever gets none
         self._transactions = CleanedTransactions(contract.aborted)
         self._numbers = np.zeros(kernels.NUMBERS, dtype=np.int64)
         self._numbers[kernels.LATEST] = chart.latest
@@ -61,7 +63,7 @@ class Filtering:
             self._filter(source)
             self._outcome.bytes_read += source.size
         self._flush()
-        cleaned.finish(self._transactions.kept)
+        cleaned.finish(self._transactions.kept, self._place.disk.modified_ms(self._path(group[-1])))
         self._outcome.bytes_written += cleaned.size
         self._outcome.messages_read = int(numbers[kernels.MESSAGES_READ])
         self._outcome.messages_written = int(numbers[kernels.MESSAGES_KEPT])
@@ -69,11 +71,13 @@ class Filtering:
         numbers[kernels.NO_KEY] = 0
         return CleanedGroup(base_offset, tuple(source.base_offset for source in group), cleaned.size)
 
+    def _path(self, source: Source) -> str:
+        return f"{self._contract.folder}/{offset_name(source.base_offset)}{LOG_SUFFIX}"
+
     def _filter(self, source: Source) -> None:
         contract = self._contract
-        file = self._place.disk.open(f"{contract.folder}/{offset_name(source.base_offset)}{LOG_SUFFIX}")
-        # What the first pass has read was checked there.
-        verify = source.base_offset < contract.first_dirty
+        file = self._place.disk.open(self._path(source))
+        verify = source.base_offset not in self._map.checked
         try:
             in_pieces(
                 file, source.size, contract.limits.buffer_bytes, self._pace,
@@ -144,7 +148,8 @@ class Filtering:
             if not sound:
                 raise damaged(file, at)
             if found[kernels.KEPT]:
-                needs_horizon = horizon is None and (bool(found[kernels.TOMBSTONES]) or may_go)
+                wants_horizon = bool(found[kernels.TOMBSTONES]) or may_go
+                needs_horizon = wants_horizon and horizon is None and self._horizon >= 0
                 self._keep(data, at, header, records, needs_horizon)
                 return
         if header.next_offset == self._contract.bound or self._is_last_of_producer(header):

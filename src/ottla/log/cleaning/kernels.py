@@ -15,8 +15,12 @@ import llvmlite.binding
 import numba
 import numpy as np
 from llvmlite import ir
+from numba.core import cgutils
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+is_kept = True
+"""Whether what is compiled here is found by the next process."""
 
 if TYPE_CHECKING:
 
@@ -28,9 +32,11 @@ else:
     from numba.extending import intrinsic
 
     def _made(function, **how):
+        global is_kept
         try:
             return numba.njit(cache=True, nogil=True, **how)(function)
         except RuntimeError:  # neither beside this file nor in the user's home can anything be kept for the next time
+            is_kept = False
             return numba.njit(nogil=True, **how)(function)
 
     def compiled(function):
@@ -271,9 +277,19 @@ def write_varint(data: Any, at: int, value: int) -> int:
     return at + 1
 
 
-@compiled
-def copy(source: Any, at: int, size: int, target: Any, to: int) -> None:
-    target[to : to + size] = source[at : at + size]
+@intrinsic
+def copy(_: Any, source: Any, at: Any, size: Any, target: Any, to: Any) -> Any:
+    """Bytes from one array to another. An assignment of slices would take three seconds to compile, for its errors."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte = ir.IntType(8)
+        here = _pointer(context, builder, signature, args, byte)
+        array = context.make_array(signature.args[3])(context, builder, args[3])
+        there = builder.bitcast(builder.gep(array.data, [args[4]]), byte.as_pointer())
+        cgutils.raw_memmove(builder, there, here, args[2], 1)  # type: ignore[no-untyped-call]
+        return context.get_dummy_value()
+
+    return numba.void(source, numba.int64, numba.int64, target, numba.int64), generate
 
 
 # -- the map of keys
@@ -614,7 +630,13 @@ def copy_with_times(data: Any, count: int, starts: Any, kept: Any, later: int, t
 
 @inlined
 def _is_last_of_producer(producers: Producers, producer_id: int, last_offset: int) -> bool:
-    place = np.searchsorted(producers.last_offsets, last_offset)
+    place, end = 0, producers.ids.size  # np.searchsorted takes half a second to compile
+    while place < end:
+        middle = (place + end) // 2
+        if producers.last_offsets[middle] < last_offset:
+            place = middle + 1
+        else:
+            end = middle
     return bool(
         place < producers.ids.size
         and producers.last_offsets[place] == last_offset
@@ -671,7 +693,7 @@ def filter_batches(
         ):  # fmt: skip
             numbers[WHY] = DAMAGED
             return
-        needs_horizon = found[TOMBSTONES] != 0 and not has_horizon
+        needs_horizon = found[TOMBSTONES] != 0 and not has_horizon and horizon >= 0
         done = to
         if found[KEPT] == 0:
             producer_id = read_int(data, at + 43, 8)

@@ -42,6 +42,8 @@ class OffsetMap:
         self.entries = 0
         self.latest = -1
         """The last offset that was looked at."""
+        self.checked: set[int] = set()
+        """Segments, by their base offsets, of which all checksums are right; not the one in which the map got full."""
 
     @property
     def utilization(self) -> float:
@@ -67,6 +69,7 @@ class _Mapping:
             following = sources[number + 1].base_offset if number + 1 < len(sources) else contract.bound
             if not self._map_segment(source):
                 break
+            self.map.checked.add(source.base_offset)
             numbers[kernels.LATEST] = max(numbers[kernels.LATEST], following - 1)
         self.map.entries, self.map.latest = int(numbers[kernels.ENTRIES]), int(numbers[kernels.LATEST])
         self._outcome.messages_without_key = int(numbers[kernels.NO_KEY])

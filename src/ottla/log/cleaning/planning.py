@@ -47,7 +47,7 @@ def plan(log: PartitionLog, cleaned_offset: int | None, stable_offset: int, now_
     dirty = segments[_holding(segments, first_dirty) : -1]
     limit = min(stable_offset, log.active.base_offset)
     if config.min_compaction_lag_ms > 0:
-        young = (s.base_offset for s in dirty if s.max_timestamp > now_ms - config.min_compaction_lag_ms)
+        young = (s.base_offset for s in dirty if s.newest_ms() > now_ms - config.min_compaction_lag_ms)
         limit = min(limit, next(young, limit))
     first_kept = min(_holding(segments, max(first_dirty, limit)), len(segments) - 1)
     bound = segments[first_kept].base_offset
