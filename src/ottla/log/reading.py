@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ottla.env.ports import File
+from ottla.env.ports import Readable
 from ottla.log.index import NotInMemory
 from ottla.log.rebuild import rebuild_indexes
 from ottla.log.segment import CorruptIndex, DamagedLog, Place, Segment
@@ -24,7 +24,7 @@ class LogRead(NamedTuple):
     `data` are its bytes, where they are at hand.
     """
 
-    file: File
+    file: Readable
     position: int
     size: int
     data: bytes | None = None
