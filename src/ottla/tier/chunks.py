@@ -113,15 +113,15 @@ class Chunks:
             self._begin(segment, key)
         return is_new
 
-    async def whole(self, segment: RemoteSegment, kind: Kind) -> bytes:
-        """A small object; empty for one that the segment does not have."""
+    async def all(self, segment: RemoteSegment, kind: Kind) -> list[Chunk]:
+        """None for an object that the segment does not have."""
         manifest = await self.manifest(segment)
         numbers = range(len(manifest.objects.get(kind, Sums(0, ())).crcs))
+        return list(await asyncio.gather(*(self.chunk(segment, kind, number) for number in numbers)))
 
-        async def copied(number: int) -> bytes:
-            return bytes((await self.chunk(segment, kind, number)).view)
-
-        return b"".join(await asyncio.gather(*map(copied, numbers)))
+    async def whole(self, segment: RemoteSegment, kind: Kind) -> bytes:
+        """A small object; empty for one that the segment does not have."""
+        return b"".join([chunk.view for chunk in await self.all(segment, kind)])
 
     def read_ahead(self, segment: RemoteSegment, first: int, count: int) -> None:
         """Somebody reads on from a chunk: those that follow are brought as soon as nobody waits for others."""

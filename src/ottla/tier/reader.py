@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
+from ottla.env.ports import Buffer
 from ottla.log.txn_index import AbortedTxn, unpacked
 from ottla.record.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, parse_header
 from ottla.tier.chunks import Chunks
@@ -64,8 +67,9 @@ class SegmentReader:
 
     async def find_time(self, segment: RemoteSegment, timestamp: int, from_offset: int) -> bytes | None:
         """The first batch, not wholly below an offset, that may have a record at or after a time."""
-        before = _last_not_above(await self._chunks.whole(segment, Kind.TIME_INDEX), _TIME_ENTRY, timestamp - 1)
-        start = max(segment.start_offset + (before[1] if before is not None else 0), from_offset)
+        times = _Entries([await self._chunks.whole(segment, Kind.TIME_INDEX)], _TIME_ENTRY)
+        number = bisect_left(times, timestamp, key=itemgetter(0))
+        start = max(segment.start_offset + (times[number - 1][1] if number > 0 else 0), from_offset)
         found = await self._find(segment, min(start, segment.end_offset))
         while found is not None:
             position, header = found
@@ -79,17 +83,9 @@ class SegmentReader:
         before it may matter to who reads it. Where there are few of those it is the end of the segment."""
         if segment.has_no_aborted or read.end >= segment.size:
             return segment.end_offset + 1
-        index = await self._chunks.whole(segment, Kind.INDEX)
-        low, high = 0, len(index) // _OFFSET_ENTRY.size
-        while low < high:
-            middle = (low + high) // 2
-            if _OFFSET_ENTRY.unpack_from(index, middle * _OFFSET_ENTRY.size)[1] < read.end:
-                low = middle + 1
-            else:
-                high = middle
-        if low == len(index) // _OFFSET_ENTRY.size:
-            return segment.end_offset + 1
-        return segment.start_offset + int(_OFFSET_ENTRY.unpack_from(index, low * _OFFSET_ENTRY.size)[0])
+        index = await self._index(segment)
+        number = bisect_left(index, read.end, key=itemgetter(1))
+        return segment.end_offset + 1 if number == len(index) else segment.start_offset + index[number][0]
 
     async def aborted(self, segment: RemoteSegment) -> list[AbortedTxn]:
         if segment.has_no_aborted:
@@ -104,13 +100,17 @@ class SegmentReader:
             if self._chunks.expect(segment, Kind.INDEX):  # what it will lead to is brought beside it, not after it
                 for number in self._ahead.guessed(segment, offset):
                     self._chunks.expect(segment, Kind.LOG, number)
-            index = await self._chunks.whole(segment, Kind.INDEX)
-            entry = _last_not_above(index, _OFFSET_ENTRY, offset - segment.start_offset)
-            position = entry[1] if entry is not None else 0
+            index = await self._index(segment)
+            number = bisect_right(index, offset - segment.start_offset, key=itemgetter(0))
+            position = index[number - 1][1] if number > 0 else 0
         found = await self._header(segment, position)
         while found is not None and found[1].last_offset < offset:
             found = await self._header(segment, found[0] + found[1].size)
         return found
+
+    async def _index(self, segment: RemoteSegment) -> _Entries:
+        chunks = await self._chunks.all(segment, Kind.INDEX)
+        return _Entries([chunk.view for chunk in chunks], _OFFSET_ENTRY, chunks)
 
     async def _header(self, segment: RemoteSegment, position: int) -> tuple[int, BatchHeader] | None:
         if position + HEADER_SIZE > segment.size:
@@ -128,16 +128,20 @@ class SegmentReader:
         return Stretch(object_key(segment, Kind.LOG), chunks, position, size)
 
 
-def _last_not_above(index: bytes, layout: Struct, key: int) -> tuple[int, int] | None:
-    """Without unpacking them all: an index may have hundreds of thousands of entries."""
-    low, high = 0, len(index) // layout.size
-    while low < high:
-        middle = (low + high) // 2
-        if layout.unpack_from(index, middle * layout.size)[0] <= key:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
-        return None
-    first, second = layout.unpack_from(index, (low - 1) * layout.size)
-    return first, second
+class _Entries(Sequence[tuple[int, int]]):
+    """An index in parts, of which all but the last have the same size; unpacked as far as one looks at it, since there
+    may be hundreds of thousands."""
+
+    def __init__(self, parts: Sequence[Buffer], layout: Struct, held: object = None) -> None:
+        """`held` is what the parts lie in."""
+        self._parts = parts
+        self._layout = layout
+        self._held = held
+        self._in_part = len(parts[0]) // layout.size if parts else 1
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts)) // self._layout.size
+
+    def __getitem__(self, number: Any) -> Any:
+        part, within = divmod(number, self._in_part)
+        return self._layout.unpack_from(self._parts[part], within * self._layout.size)
