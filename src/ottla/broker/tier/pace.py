@@ -17,7 +17,7 @@ from ottla.env.ports import Clock
 from ottla.replica.partition import Partition
 
 LOOK_S: Final = 0.25
-FAST_BYTES_PER_S: Final = 16 * 1024 * 1024  # of producers: from here on copies give way to them
+FAST_BYTES_PER_S: Final = 64 * 1024 * 1024  # of producers: from here on copies give way to them
 LATE_S: Final = 0.004
 SLOW_BYTES_PER_S: Final = 8 * 1024 * 1024  # of copies that give way
 _SLICE_S: Final = 0.05
