@@ -18,10 +18,12 @@ from ottla.record.batch import parse_header
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
 from ottla.tier.chunks import Chunks
+from ottla.tier.layout import Kind
 from ottla.tier.manifest import CHUNK_BYTES
 from ottla.tier.read_ahead import MOST
 from ottla.tier.reader import SegmentReader
 from ottla.tier.remote_segment import RemoteSegment, SegmentState
+from ottla.tier.slots import Chunk
 from ottla.tier.upload import SegmentFiles, upload
 
 BASE, PER_BATCH, BATCHES, VALUE = 1000, 4, 200, b"v" * 20_000
@@ -195,5 +197,28 @@ def test_many_who_wait_for_a_chunk_read_it_once(tmp_path: Path) -> None:
         assert len(chunks) <= MOST + 1
         manifests = [key for _, key in scene.store.asked if key.endswith(".manifest")]
         assert len(manifests) == 1
+
+    run(tmp_path, scenario)
+
+
+def test_of_large_batches_only_the_one_is_read_that_holds_the_offset(tmp_path: Path) -> None:
+    """Every third has an entry, of its last offset: there the batch before it is not needed."""
+
+    async def scenario(scene: Scene) -> None:
+        number = 2 + 3 * 33
+        offset = BASE + number * PER_BATCH + 1
+        asked: list[int] = []
+        chunk = scene.chunks.chunk
+
+        async def noted(segment: RemoteSegment, kind: Kind, number: int) -> Chunk:
+            if kind is Kind.LOG:
+                asked.append(number)
+            return await chunk(segment, kind, number)
+
+        scene.chunks.chunk = noted  # type: ignore[method-assign]
+        assert parse_header(await scene.read(offset, 1000)).base_offset == BASE + number * PER_BATCH
+        batch = scene.segment.size / BATCHES
+        needed = range(int(number * batch) // CHUNK_BYTES, int((number + 1) * batch) // CHUNK_BYTES + 1)
+        assert set(asked) <= set(needed)
 
     run(tmp_path, scenario)

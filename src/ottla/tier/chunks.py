@@ -100,6 +100,10 @@ class Chunks:
     def has(self, segment: RemoteSegment, number: int) -> bool:
         return (segment.id, Kind.LOG, number) in self._kept
 
+    def is_coming(self, segment: RemoteSegment, number: int) -> bool:
+        """Or is there already."""
+        return self.has(segment, number) or (segment.id, Kind.LOG, number) in self._coming
+
     @property
     def is_crowded(self) -> bool:
         """Whether more is held by answers that are being sent than is kept: they should be short ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from struct import Struct
@@ -20,6 +20,7 @@ from ottla.tier.stretch import Stretch
 
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
+_NEAR_BYTES: Final = 64 * 1024
 _MOST_BYTES: Final = 4 * 1024 * 1024  # of an answer: it holds the chunks that it is sent from
 
 
@@ -101,8 +102,18 @@ class SegmentReader:
                 for number in self._ahead.guessed(segment, offset):
                     self._chunks.expect(segment, Kind.LOG, number)
             index = await self._index(segment)
-            number = bisect_right(index, offset - segment.start_offset, key=itemgetter(0))
+            number = bisect_left(index, offset - segment.start_offset, key=itemgetter(0))
             position = index[number - 1][1] if number > 0 else 0
+            if (
+                number < len(index)
+                and index[number][1] > position + _NEAR_BYTES
+                and self._chunks.is_coming(segment, index[number][1] // CHUNK_BYTES)
+            ):
+                # Entries tell where the batch of their offset begins, which is its last one. Among large batches this
+                # one holds what is looked for, most likely, and the one before it need not be read.
+                found = await self._header(segment, index[number][1])
+                if found is not None and found[1].base_offset <= offset:
+                    return found
         found = await self._header(segment, position)
         while found is not None and found[1].last_offset < offset:
             found = await self._header(segment, found[0] + found[1].size)
