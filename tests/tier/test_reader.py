@@ -112,7 +112,7 @@ def test_all_of_it_in_pieces_is_the_file(tmp_path: Path) -> None:
         assert got == content
         index = BATCHES // 3 * 8
         assert sum(scene.came) == len(content) + index  # each chunk once
-        assert scene.log_reads() < -(-len(content) // CHUNK_BYTES) / 2  # several at a time
+        assert scene.log_reads() < -(-len(content) // CHUNK_BYTES) * 0.75  # several at a time, once he reads on
 
     run(tmp_path, scenario)
 
@@ -142,9 +142,9 @@ def test_the_first_byte_needs_one_round_trip(tmp_path: Path, number: int) -> Non
         scene.store.before = wait
         read = asyncio.ensure_future(scene.read(BASE + number, 1000))
         while not read.done():
-            trips += 1
             for _ in range(10):
                 await asyncio.sleep(0)
+            trips += bool(waiting)
             for each in waiting:  # the answers to all that was asked side by side
                 each.set()
             waiting.clear()
