@@ -43,6 +43,7 @@ TESTED = {
     "tier/test_tier_configs.py::test_reads_are_bounded": (
         "ottla.remote.cache.bytes", "remote.log.reader.threads", "remote.log.reader.max.pending.tasks",
     ),
+    "tier/test_pace.py::test_too_much_that_waits_is_copied_at_once": ("ottla.remote.copy.backlog.bytes",),
     "tier/test_tier_configs.py::test_rounds_and_rests_are_as_configured": (
         "remote.log.manager.task.interval.ms", "remote.log.manager.task.retry.backoff.ms",
         "remote.log.manager.task.retry.backoff.max.ms", "remote.log.manager.task.retry.jitter",

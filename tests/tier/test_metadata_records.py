@@ -11,6 +11,7 @@ from ottla.tier.remote_segment import DeleteState, PartitionDelete, SegmentState
 EVENTS: list[Event] = [
     segment(7, 100, 199, (4, 100), (6, 150)),
     segment(8, 0, 0, (0, 0), state=SegmentState.COPY_FINISHED, custom=b"\x01\x02\x03\x04"),
+    segment(9, 0, 0)._replace(has_no_aborted=True),
     update(segment(7, 100, 199), SegmentState.DELETE_STARTED),
     update(segment(7, 100, 199), SegmentState.COPY_FINISHED, b""),
     PartitionDelete(OF, 2, 70, DeleteState.MARKED),
@@ -33,6 +34,11 @@ SEGMENT_7 = WHOSE + "0000000000000000000000000000000700"
             segment(7, 100, 199, (4, 100), (6, 150)),
             "010000" + SEGMENT_7 + "000000000000006400000000000000c70000000100000000000003e80000000000000032"
             "03000000040000000000000064000000000600000000000000960000000064000000",
+        ),
+        (
+            segment(7, 100, 199, (4, 100), (6, 150))._replace(has_no_aborted=True),
+            "010000" + SEGMENT_7 + "000000000000006400000000000000c70000000100000000000003e80000000000000032"
+            "03000000040000000000000064000000000600000000000000960000000064000001000101",
         ),
         (
             update(segment(7, 100, 199), SegmentState.COPY_FINISHED, b"\xaa"),

@@ -17,6 +17,7 @@ from ottla.broker.tier.metrics import Counts
 from ottla.broker.tier.reads import TierReads
 from ottla.broker.tier.settings import metadata_topic, store_place
 from ottla.env.backoff import Backoff
+from ottla.env.executor import PoolExecutor
 from ottla.model.config.broker import broker_config, standalone
 from ottla.model.config_error import ConfigError
 from ottla.model.errors import ErrorCode
@@ -29,7 +30,7 @@ PARTITION: Any = SimpleNamespace(key=TopicPartition("t", 0))
 
 def node_with(**settings: str) -> Any:
     config = broker_config(NODE | {name.replace("_", "."): value for name, value in settings.items()})
-    return cast(Any, SimpleNamespace(config=config, env=SimpleNamespace()))
+    return cast(Any, SimpleNamespace(config=config, env=SimpleNamespace(executor=PoolExecutor())))
 
 
 def test_where_the_store_is() -> None:

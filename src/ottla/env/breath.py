@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Final
 
 from ottla.env.ports import Clock
@@ -20,3 +21,8 @@ class Breath:
         if self._clock.elapsed() >= self._due:
             await asyncio.sleep(0)
             self._due = self._clock.elapsed() + _SECONDS
+
+
+def rest_in_thread(seconds: float) -> None:
+    """For work in a thread that lets the loop go first."""
+    time.sleep(seconds)

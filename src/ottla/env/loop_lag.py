@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from ottla.env.metrics import Family, Gathered, Kind, Times
@@ -13,6 +14,7 @@ from ottla.env.ports import Clock
 
 _INTERVAL_S: Final = 0.025  # each look costs 100 us: more of them would be most of what an idle node does
 _KEPT: Final = 100_000
+_RECENT: Final = 10  # a quarter of a second
 LAG: Final = Family(
     "ottla_loop_lag_seconds", Kind.HISTOGRAM, "By how much the event loop was late, looked at every 25 ms."
 )
@@ -64,6 +66,11 @@ class LoopLag:
             for listener in self.on_standstill:
                 listener(late)
         self.start()
+
+    def recent(self) -> float:
+        """By how much it was late of late, on average."""
+        looks = list(islice(reversed(self._late), _RECENT))
+        return sum(looks) / len(looks) if looks else 0.0
 
     def stop(self) -> None:
         if self._handle is not None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from ottla.model.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.env.ports import Buffer
+
+
+T = TypeVar("T")
 
 
 class StoreError(OttlaError):
@@ -43,6 +46,13 @@ class ObjectStore(Protocol):
         """All below a folder, sorted; all there are for an empty name."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class HasThreads(Protocol):
+    """A store with threads of its own, in which what came can be looked at: others may be busy with a disk."""
+
+    async def in_thread(self, work: Callable[[], T]) -> T: ...
 
 
 StoreOpener = Callable[[str, Mapping[str, str]], ObjectStore]

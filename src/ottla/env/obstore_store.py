@@ -7,9 +7,14 @@ when the interpreter ends (0.12.1). It is imported with the first store that is 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -26,6 +31,7 @@ T = TypeVar("T")
 _THREADS: Final = 24
 _PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 2  # what an upload holds in memory, in parts
+_BEHIND: Final = 5  # of niceness
 _CLIENT: Final = "client_"
 _DEFAULT_CLIENT_OPTIONS: Final = {"timeout": "30 seconds", "connect_timeout": "5 seconds"}
 _RETRIES: Final[Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=20)}
@@ -36,6 +42,7 @@ def open_store(url: str, options: Mapping[str, str]) -> ObjectStore:
     import obstore.exceptions
     import obstore.store
 
+    _start_runtime()
     parts = urlsplit(url)
     try:
         if parts.scheme == "file":
@@ -105,6 +112,9 @@ class ObstoreStore:
 
         return await self._ask(prefix, lambda: sorted(found()))
 
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
     async def close(self) -> None:
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
 
@@ -117,6 +127,27 @@ class ObstoreStore:
             raise ObjectMissing(f"{key} is not in the store") from error
         except (BaseError, OSError, RuntimeError) as error:
             raise StoreError(f"the store failed on {key}: {_first_line(error)}") from error
+
+
+@cache
+def _start_runtime() -> None:
+    """obstore's own threads, which never hold the GIL, come after the loop where there are not processors for all: they
+    inherit that from the one that first uses it. Ours do hold it at times, so the loop would wait for them."""
+    if sys.platform != "linux":  # elsewhere it is for whole processes
+        return
+
+    def start() -> None:
+        import obstore
+        import obstore.store
+
+        with contextlib.suppress(OSError):
+            current = os.getpriority(os.PRIO_PROCESS, 0)
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), current + _BEHIND)
+        obstore.put(obstore.store.MemoryStore(), "first", b"")
+
+    thread = threading.Thread(target=start, name="ottla-store-start")
+    thread.start()
+    thread.join()
 
 
 def _first_line(error: BaseException) -> str:

@@ -36,19 +36,23 @@ class Clock(Protocol):
         """Seconds on a clock that goes on within a turn of the loop, whose own `time()` may stand still there."""
 
 
-class File(Protocol):
-    """An open file. Positions are the caller's business: nothing here has a cursor."""
+class Readable(Protocol):
+    """What an answer can be sent from, piece by piece. Positions are the caller's business: there is no cursor."""
 
     path: str
-
-    def size(self) -> int: ...
-    def write(self, buffers: Sequence[Buffer], position: int) -> None:
-        """Puts all of the buffers at a position or raises OSError; after an error the bytes beyond it are undefined."""
 
     def pread(self, size: int, position: int) -> bytes: ...
     def pread_nowait(self, size: int, position: int) -> bytes | bytearray | None: ...
     def send_nowait(self, socket: int, size: int, position: int) -> int:
         """Hands bytes to a socket as far as neither has to wait and says how many; 0: to be read and written."""
+
+
+class File(Readable, Protocol):
+    """An open file."""
+
+    def size(self) -> int: ...
+    def write(self, buffers: Sequence[Buffer], position: int) -> None:
+        """Puts all of the buffers at a position or raises OSError; after an error the bytes beyond it are undefined."""
 
     def truncate(self, size: int) -> None: ...
     def write_out(self, position: int, size: int) -> None:

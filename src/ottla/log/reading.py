@@ -9,7 +9,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from ottla.env.ports import File
+from ottla.env.ports import Readable
 from ottla.log.index import NotInMemory
 from ottla.log.rebuild import rebuild_indexes
 from ottla.log.segment import CorruptIndex, DamagedLog, Place, Segment
@@ -27,7 +27,7 @@ class LogRead(NamedTuple):
     `data` are its bytes, where they are at hand.
     """
 
-    file: File
+    file: Readable
     position: int
     size: int
     data: bytes | None = None

@@ -1,31 +1,41 @@
 """Chunks of segments in the remote tier, read ahead and kept in memory up to a limit.
 
-A chunk is read once, however many wait for it, and checked against the manifest before anyone sees it. What is asked
-for comes before what is only read ahead. What is read ahead comes several chunks at a time: fewer requests, and more
-under way to a store that is far.
+A chunk is read once, however many wait for it, and checked against the manifest before anyone sees it: in a thread,
+where it is copied to its place too. What is asked for comes before what is only read ahead. What is read ahead comes
+several chunks at a time: fewer requests, and more under way to a store that is far.
+
+The oldest chunk of a log goes first, whether it was read or not: who reads on would otherwise keep what he has had and
+lose what was read ahead for him. Indexes stay for as long as they are used.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from ottla.env.object_store import ObjectStore
 from ottla.env.ports import Buffer
 from ottla.tier.layout import Kind, object_key
 from ottla.tier.manifest import CHUNK_BYTES, DamagedObject, Manifest, Sums, read_manifest
+from ottla.tier.read_ahead import MOST
 from ottla.tier.remote_segment import RemoteSegment
-from ottla.tier.slots import Slots
+from ottla.tier.slots import Chunk, Slots
 
+T = TypeVar("T")
 _MANIFESTS: Final = 1000
-AHEAD: Final = 16
 _RUN: Final = 4
 _SMALL_BYTES: Final = CHUNK_BYTES // 8  # it would waste a slot
 
 ChunkKey = tuple[UUID, Kind, int]
+OffLoop = Callable[[Callable[[], T]], Awaitable[T]]
+
+
+async def _at_once(work: Callable[[], T]) -> T:
+    return work()
 
 
 class Chunks:
@@ -35,16 +45,18 @@ class Chunks:
         most_bytes: Callable[[], int],
         reads_at_once: Callable[[], int],
         count: Callable[[int], None] = lambda size: None,
+        off_loop: OffLoop[list[Chunk]] = _at_once,
     ) -> None:
-        """`count` hears of every byte that comes from the store."""
+        """`count` hears of every byte that comes from the store; `off_loop` calls something in a thread."""
         self.bytes_kept = 0
         self._store = store
         self._most_bytes = most_bytes
         self._reads_at_once = reads_at_once
         self._count = count
+        self._off_loop = off_loop
         self._slots = Slots(CHUNK_BYTES)
-        self._kept: OrderedDict[ChunkKey, Buffer] = OrderedDict()
-        self._coming: dict[ChunkKey, asyncio.Future[Buffer]] = {}
+        self._kept: OrderedDict[ChunkKey, Chunk] = OrderedDict()
+        self._coming: dict[ChunkKey, asyncio.Future[Chunk]] = {}
         self._reading: set[asyncio.Task[None]] = set()
         self._manifests: OrderedDict[UUID, asyncio.Task[Manifest]] = OrderedDict()
         self._ahead: OrderedDict[ChunkKey, RemoteSegment] = OrderedDict()
@@ -74,12 +86,12 @@ class Chunks:
 
     # -- chunks
 
-    async def chunk(self, segment: RemoteSegment, kind: Kind, number: int) -> Buffer:
-        """To be copied from at once: it may be another's once somebody else has had the loop."""
+    async def chunk(self, segment: RemoteSegment, kind: Kind, number: int) -> Chunk:
         key: ChunkKey = (segment.id, kind, number)
         kept = self._kept.get(key)
         if kept is not None:
-            self._kept.move_to_end(key)
+            if kind is not Kind.LOG:
+                self._kept.move_to_end(key)
             return kept
         if key not in self._coming:
             self._begin(segment, key)
@@ -88,25 +100,34 @@ class Chunks:
     def has(self, segment: RemoteSegment, number: int) -> bool:
         return (segment.id, Kind.LOG, number) in self._kept
 
-    def expect(self, segment: RemoteSegment, kind: Kind) -> bool:
-        """Somebody will need an object, beginning with its first chunk. Whether that was news."""
-        key: ChunkKey = (segment.id, kind, 0)
+    def is_coming(self, segment: RemoteSegment, number: int) -> bool:
+        """Or is there already."""
+        return self.has(segment, number) or (segment.id, Kind.LOG, number) in self._coming
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more is held by answers that are being sent than is kept: they should be short ones."""
+        return self._slots.bytes_lent > 2 * self._most_bytes()
+
+    def expect(self, segment: RemoteSegment, kind: Kind, number: int = 0) -> bool:
+        """Somebody will need it at once, perhaps. Whether that was news."""
+        key: ChunkKey = (segment.id, kind, number)
         is_new = key not in self._kept and key not in self._coming
         if is_new:
             self._begin(segment, key)
         return is_new
 
-    async def whole(self, segment: RemoteSegment, kind: Kind) -> bytes:
-        """A small object; empty for one that the segment does not have."""
+    async def all(self, segment: RemoteSegment, kind: Kind) -> list[Chunk]:
+        """None for an object that the segment does not have."""
         manifest = await self.manifest(segment)
         numbers = range(len(manifest.objects.get(kind, Sums(0, ())).crcs))
+        return list(await asyncio.gather(*(self.chunk(segment, kind, number) for number in numbers)))
 
-        async def copied(number: int) -> bytes:
-            return bytes(await self.chunk(segment, kind, number))
+    async def whole(self, segment: RemoteSegment, kind: Kind) -> bytes:
+        """A small object; empty for one that the segment does not have."""
+        return b"".join([chunk.view for chunk in await self.all(segment, kind)])
 
-        return b"".join(await asyncio.gather(*map(copied, numbers)))
-
-    def read_ahead(self, segment: RemoteSegment, first: int, count: int = AHEAD) -> None:
+    def read_ahead(self, segment: RemoteSegment, first: int, count: int) -> None:
         """Somebody reads on from a chunk: those that follow are brought as soon as nobody waits for others."""
         last = -(-segment.size // CHUNK_BYTES)
         for number in range(first, min(first + count, last)):
@@ -114,7 +135,7 @@ class Chunks:
             if key not in self._kept and key not in self._coming:
                 self._ahead[key] = segment
                 self._ahead.move_to_end(key)
-        while len(self._ahead) > 8 * AHEAD:
+        while len(self._ahead) > 8 * MOST:
             self._ahead.popitem(last=False)
         self._go_on()
 
@@ -130,7 +151,7 @@ class Chunks:
 
     def _begin(self, segment: RemoteSegment, first: ChunkKey, count: int = 1) -> None:
         """Brings a chunk, and some that follow it."""
-        coming: dict[ChunkKey, asyncio.Future[Buffer]] = {}
+        coming: dict[ChunkKey, asyncio.Future[Chunk]] = {}
         for number in range(first[2], first[2] + count):
             key: ChunkKey = (*first[:2], number)
             if key in self._kept or key in self._coming:
@@ -152,7 +173,7 @@ class Chunks:
 
         task.add_done_callback(done)
 
-    async def _read(self, segment: RemoteSegment, coming: dict[ChunkKey, asyncio.Future[Buffer]]) -> None:
+    async def _read(self, segment: RemoteSegment, coming: dict[ChunkKey, asyncio.Future[Chunk]]) -> None:
         """Who waits for one gets what came, not what is kept: that may have been given up before he looks at it."""
         _, kind, number = next(iter(coming))
         name = object_key(segment, kind)
@@ -165,35 +186,44 @@ class Chunks:
         finally:
             if not known.done():
                 known.cancel()
+        room = len(data)
+        self._make_room(room)
         try:
-            _check(manifest, name, kind, number, data)
-        except DamagedObject:  # once more: it may have been the way, not the store
-            data = await self._store.get(name, start, end)
-            _check(manifest, name, kind, number, data)
+            try:
+                chunks = await self._off_loop(partial(self._taken_in, manifest, name, kind, number, data))
+            except DamagedObject:  # once more: it may have been the way, not the store
+                data = await self._store.get(name, start, end)
+                chunks = await self._off_loop(partial(self._taken_in, manifest, name, kind, number, data))
+        finally:
+            self.bytes_kept -= room
         self._count(len(data))
-        view = memoryview(data)
-        for at, (key, future) in enumerate(coming.items()):
-            chunk = view[at * CHUNK_BYTES : (at + 1) * CHUNK_BYTES]
+        if len(chunks) < len(coming):
+            raise DamagedObject(f"{name} is shorter than the metadata topic says")
+        for chunk, (key, future) in zip(chunks, coming.items(), strict=True):
             self._keep(key, chunk)
             if not future.done():
                 future.set_result(chunk)
 
-    def _keep(self, key: ChunkKey, data: Buffer) -> None:
-        if key in self._kept:
-            return
-        self.bytes_kept += len(data)
+    def _taken_in(self, manifest: Manifest, name: str, kind: Kind, number: int, data: Buffer) -> list[Chunk]:
+        """In a thread."""
+        if kind not in manifest.objects or number >= len(manifest.objects[kind].crcs):
+            raise DamagedObject(f"{name} is not in the manifest of its segment, or shorter there")
+        manifest.check(name, kind, number, data)
+        view = memoryview(data)
+        parts = [view[at : at + CHUNK_BYTES] for at in range(0, len(view), CHUNK_BYTES)]
+        return [self._slots.keep(part) if len(part) > _SMALL_BYTES else Chunk(bytes(part)) for part in parts]
+
+    def _make_room(self, size: int) -> None:
+        """It counts from now on."""
+        self.bytes_kept += size
         while self.bytes_kept > self._most_bytes() and self._kept:
             _, gone = self._kept.popitem(last=False)
             self.bytes_kept -= len(gone)
-            if isinstance(gone, memoryview):
-                self._slots.give_back(gone)
-        self._kept[key] = self._slots.keep(data) if len(data) > _SMALL_BYTES else bytes(data)
 
-
-def _check(manifest: Manifest, name: str, kind: Kind, number: int, data: Buffer) -> None:
-    if kind not in manifest.objects or number >= len(manifest.objects[kind].crcs):
-        raise DamagedObject(f"{name} is not in the manifest of its segment, or shorter there")
-    manifest.check(name, kind, number, data)
+    def _keep(self, key: ChunkKey, chunk: Chunk) -> None:
+        if key not in self._kept:
+            self._make_room(len(chunk))
+            self._kept[key] = chunk
 
 
 def _heard(task: asyncio.Future[Any]) -> None:

@@ -35,6 +35,7 @@ _OFFSETS: Final = Struct(">qqiqq")  # start, end, broker, largest timestamp, tim
 _EVENT: Final = Struct(">iq")  # broker, time of the event
 _EPOCH: Final = Struct(">iq")
 _NO_TAGS: Final = b"\x00"
+_TXN_INDEX_EMPTY: Final = 0  # its tag
 _MASK: Final = 0xFFFFFFFF
 
 
@@ -60,7 +61,7 @@ def write_event(event: Event) -> bytes:
                     _INT.pack(event.size),
                     _bytes(event.custom),
                     bytes((event.state,)),
-                    _NO_TAGS,
+                    bytes((1, _TXN_INDEX_EMPTY, 1, 1)) if event.has_no_aborted else _NO_TAGS,
                 )
             )
         case SegmentUpdate():
@@ -124,8 +125,10 @@ class _Reader:
         (size,) = _INT.unpack(self._take(_INT.size))
         custom = self._bytes()
         state = SegmentState(self._take(1)[0])
+        tags = self._tagged()
         return RemoteSegment(
-            of, segment_id, start, end, broker_id, max_timestamp, event_ms, epochs, size, state, custom
+            of, segment_id, start, end, broker_id, max_timestamp, event_ms, epochs, size, state, custom,
+            tags.get(_TXN_INDEX_EMPTY, b"\x00") != b"\x00",
         )  # fmt: skip
 
     def update(self) -> SegmentUpdate:
@@ -156,6 +159,15 @@ class _Reader:
 
     def _tags(self) -> None:
         self._at = skip_tags(self._data, self._at)
+
+    def _tagged(self) -> dict[int, bytes]:
+        found = {}
+        count, self._at = read_uvarint(self._data, self._at)
+        for _ in range(count):
+            tag, self._at = read_uvarint(self._data, self._at)
+            size, self._at = read_uvarint(self._data, self._at)
+            found[tag] = self._take(size)
+        return found
 
     def _epoch(self) -> EpochStart:
         epoch = EpochStart(*_EPOCH.unpack(self._take(_EPOCH.size)))

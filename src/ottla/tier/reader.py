@@ -2,74 +2,95 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
+from ottla.env.ports import Buffer
 from ottla.log.txn_index import AbortedTxn, unpacked
 from ottla.record.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, parse_header
-from ottla.tier.chunks import AHEAD, Chunks
+from ottla.tier.chunks import Chunks
 from ottla.tier.layout import Kind, object_key
 from ottla.tier.manifest import CHUNK_BYTES, DamagedObject
+from ottla.tier.read_ahead import ReadAhead
 from ottla.tier.remote_segment import RemoteSegment
+from ottla.tier.stretch import Stretch
 
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
-_MOST_BYTES: Final = 8 * 1024 * 1024
+_NEAR_BYTES: Final = 64 * 1024
+_MOST_BYTES: Final = 4 * 1024 * 1024  # of an answer: it holds the chunks that it is sent from
 
 
 class SegmentReader:
-    def __init__(self, chunks: Chunks) -> None:
+    def __init__(self, chunks: Chunks, most_bytes: Callable[[], int]) -> None:
+        """`most_bytes` is what the chunks may take."""
         self._chunks = chunks
+        self._ahead = ReadAhead(most_bytes)
 
-    async def read(self, segment: RemoteSegment, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
+    async def read(self, segment: RemoteSegment, offset: int, max_bytes: int, *, at_least_one: bool) -> Stretch | None:
         """From the batch that holds an offset on, to the end of the segment at most. The last batch may be cut.
 
-        Empty if there is no such batch in the segment, or if it is larger than it may be.
+        None if there is no such batch in the segment, or if it is larger than it may be.
         """
         found = await self._find(segment, offset)
         if found is None:
-            return b""
+            return None
         position, header = found
+        self._ahead.note_batch(segment.of, header.size)
         size = max(min(max_bytes, _MOST_BYTES), header.size if at_least_one else 0)
         size = min(size, segment.size - position)
         if size < header.size:
-            return b""
+            return None
         size = max(self._at_hand(segment, position, size), header.size)
-        data = await self._bytes(segment, position, size)
-        self._chunks.read_ahead(segment, (position + size) // CHUNK_BYTES)
+        data = await self._stretch(segment, position, size)
+        last = data.end // CHUNK_BYTES
+        self._chunks.read_ahead(segment, last, self._ahead.read(segment, position // CHUNK_BYTES, last))
         return data
 
     def _at_hand(self, segment: RemoteSegment, position: int, size: int) -> int:
         """How much of it need not be waited for, to the end of the first chunk at least: that is given at once, and the
         rest when it is asked for."""
         number = position // CHUNK_BYTES + 1
+        if self._chunks.is_crowded:
+            return min(number * CHUNK_BYTES - position, size)
         while number * CHUNK_BYTES < position + size and self._chunks.has(segment, number):
             number += 1
         return min(number * CHUNK_BYTES - position, size)
 
-    def is_near_end(self, segment: RemoteSegment, offset: int) -> bool:
-        """Whether who reads there will soon need the next segment; by guess, since only the index knows."""
-        span = max(segment.end_offset - segment.start_offset + 1, 1)
-        done = (offset - segment.start_offset) / span
-        return segment.size * (1 - done) < AHEAD * CHUNK_BYTES / 2
-
-    def expect(self, segment: RemoteSegment) -> None:
-        """Somebody will read it from its beginning on, soon."""
-        self._chunks.read_ahead(segment, 0)
+    def go_on(self, segment: RemoteSegment, read: Stretch, following: Callable[[], RemoteSegment | None]) -> None:
+        """Reads ahead in the next segment as well, if that is so far."""
+        last = read.end // CHUNK_BYTES
+        if self._ahead.reaches_beyond(segment, last) and (then := following()) is not None:
+            self._chunks.read_ahead(then, 0, self._ahead.beyond(segment, then, last))
 
     async def find_time(self, segment: RemoteSegment, timestamp: int, from_offset: int) -> bytes | None:
         """The first batch, not wholly below an offset, that may have a record at or after a time."""
-        before = _last_not_above(await self._chunks.whole(segment, Kind.TIME_INDEX), _TIME_ENTRY, timestamp - 1)
-        start = max(segment.start_offset + (before[1] if before is not None else 0), from_offset)
+        times = _Entries([await self._chunks.whole(segment, Kind.TIME_INDEX)], _TIME_ENTRY)
+        number = bisect_left(times, timestamp, key=itemgetter(0))
+        start = max(segment.start_offset + (times[number - 1][1] if number > 0 else 0), from_offset)
         found = await self._find(segment, min(start, segment.end_offset))
         while found is not None:
             position, header = found
             if header.max_timestamp >= timestamp and header.last_offset >= from_offset:
-                return await self._bytes(segment, position, header.size)
+                return bytes(await self._stretch(segment, position, header.size))
             found = await self._header(segment, position + header.size)
         return None
 
+    async def offset_after(self, segment: RemoteSegment, read: Stretch) -> int:
+        """An offset that no record of it reaches, by the index, as Kafka does it: aborted transactions that begin
+        before it may matter to who reads it. Where there are few of those it is the end of the segment."""
+        if segment.has_no_aborted or read.end >= segment.size:
+            return segment.end_offset + 1
+        index = await self._index(segment)
+        number = bisect_left(index, read.end, key=itemgetter(1))
+        return segment.end_offset + 1 if number == len(index) else segment.start_offset + index[number][0]
+
     async def aborted(self, segment: RemoteSegment) -> list[AbortedTxn]:
+        if segment.has_no_aborted:
+            return []
         return unpacked(await self._chunks.whole(segment, Kind.TXN_INDEX))
 
     # -- places
@@ -78,51 +99,60 @@ class SegmentReader:
         position = 0
         if offset > segment.start_offset:
             if self._chunks.expect(segment, Kind.INDEX):  # what it will lead to is brought beside it, not after it
-                self._chunks.read_ahead(segment, _guessed_chunk(segment, offset), 2)
-            index = await self._chunks.whole(segment, Kind.INDEX)
-            entry = _last_not_above(index, _OFFSET_ENTRY, offset - segment.start_offset)
-            position = entry[1] if entry is not None else 0
+                for number in self._ahead.guessed(segment, offset):
+                    self._chunks.expect(segment, Kind.LOG, number)
+            index = await self._index(segment)
+            number = bisect_left(index, offset - segment.start_offset, key=itemgetter(0))
+            position = index[number - 1][1] if number > 0 else 0
+            if (
+                number < len(index)
+                and index[number][1] > position + _NEAR_BYTES
+                and self._chunks.is_coming(segment, index[number][1] // CHUNK_BYTES)
+            ):
+                # Entries tell where the batch of their offset begins, which is its last one. Among large batches this
+                # one holds what is looked for, most likely, and the one before it need not be read.
+                found = await self._header(segment, index[number][1])
+                if found is not None and found[1].base_offset <= offset:
+                    return found
         found = await self._header(segment, position)
         while found is not None and found[1].last_offset < offset:
             found = await self._header(segment, found[0] + found[1].size)
         return found
 
+    async def _index(self, segment: RemoteSegment) -> _Entries:
+        chunks = await self._chunks.all(segment, Kind.INDEX)
+        return _Entries([chunk.view for chunk in chunks], _OFFSET_ENTRY, chunks)
+
     async def _header(self, segment: RemoteSegment, position: int) -> tuple[int, BatchHeader] | None:
         if position + HEADER_SIZE > segment.size:
             return None
-        header = parse_header(await self._bytes(segment, position, HEADER_SIZE))
+        header = parse_header(bytes(await self._stretch(segment, position, HEADER_SIZE)))
         if header.length < HEADER_SIZE - LOG_OVERHEAD or header.magic != 2:
             raise DamagedObject(f"{object_key(segment, Kind.LOG)}: there is no batch at position {position}")
         return position, header
 
-    async def _bytes(self, segment: RemoteSegment, position: int, size: int) -> bytes:
+    async def _stretch(self, segment: RemoteSegment, position: int, size: int) -> Stretch:
         first, last = position // CHUNK_BYTES, (position + size - 1) // CHUNK_BYTES
-        if last > first:
-            self._chunks.read_ahead(segment, first)
-        parts = []
-        for number in range(first, last + 1):
-            start = number * CHUNK_BYTES
-            chunk = await self._chunks.chunk(segment, Kind.LOG, number)
-            parts.append(bytes(chunk[max(position - start, 0) : position + size - start]))
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        if last > first:  # side by side
+            self._chunks.read_ahead(segment, first, last - first + 1)
+        chunks = [await self._chunks.chunk(segment, Kind.LOG, number) for number in range(first, last + 1)]
+        return Stretch(object_key(segment, Kind.LOG), chunks, position, size)
 
 
-def _guessed_chunk(segment: RemoteSegment, offset: int) -> int:
-    """Where an offset lies if records are about equally large; rather the chunk before than the one after."""
-    share = (offset - segment.start_offset) / max(segment.end_offset - segment.start_offset + 1, 1)
-    return max(int(share * segment.size / CHUNK_BYTES - 0.5), 0)
+class _Entries(Sequence[tuple[int, int]]):
+    """An index in parts, of which all but the last have the same size; unpacked as far as one looks at it, since there
+    may be hundreds of thousands."""
 
+    def __init__(self, parts: Sequence[Buffer], layout: Struct, held: object = None) -> None:
+        """`held` is what the parts lie in."""
+        self._parts = parts
+        self._layout = layout
+        self._held = held
+        self._in_part = len(parts[0]) // layout.size if parts else 1
 
-def _last_not_above(index: bytes, layout: Struct, key: int) -> tuple[int, int] | None:
-    """Without unpacking them all: an index may have hundreds of thousands of entries."""
-    low, high = 0, len(index) // layout.size
-    while low < high:
-        middle = (low + high) // 2
-        if layout.unpack_from(index, middle * layout.size)[0] <= key:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
-        return None
-    first, second = layout.unpack_from(index, (low - 1) * layout.size)
-    return first, second
+    def __len__(self) -> int:
+        return sum(map(len, self._parts)) // self._layout.size
+
+    def __getitem__(self, number: Any) -> Any:
+        part, within = divmod(number, self._in_part)
+        return self._layout.unpack_from(self._parts[part], within * self._layout.size)

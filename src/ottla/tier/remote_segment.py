@@ -49,6 +49,7 @@ class RemoteSegment(NamedTuple):
     size: int
     state: SegmentState
     custom: bytes | None = None
+    has_no_aborted: bool = False  # transactions, so no index of them: Kafka's TxnIndexEmpty. False: not known
 
     def last_offset_of(self, number: int) -> int:
         """The last offset of the epoch that has this place among its epochs."""

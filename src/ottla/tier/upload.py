@@ -6,7 +6,7 @@ a crash leaves is found by the names in the metadata topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ottla.env.object_store import ObjectStore
@@ -32,11 +32,14 @@ class FileCutShort(OSError):
     """The file of a segment ends before the segment does."""
 
 
-async def upload(store: ObjectStore, segment: RemoteSegment, files: SegmentFiles) -> bytes:
-    """Gives what the metadata topic is to say of it."""
+async def upload(
+    store: ObjectStore, segment: RemoteSegment, files: SegmentFiles, before: Callable[[int], None] = lambda size: None
+) -> bytes:
+    """Gives what the metadata topic is to say of it. `before` is called in a thread before so many bytes are read, and
+    may take its time."""
     done: dict[Kind, Sums] = {}
     parts: tuple[tuple[Kind, Iterable[bytes]], ...] = (
-        (Kind.LOG, _pieces(files.log, files.log_size)),
+        (Kind.LOG, _pieces(files.log, files.log_size, before)),
         (Kind.INDEX, chunks_of(files.offset_index)),
         (Kind.TIME_INDEX, chunks_of(files.time_index)),
         (Kind.TXN_INDEX, chunks_of(files.txn_index)),
@@ -60,10 +63,12 @@ async def remove(store: ObjectStore, segment: RemoteSegment) -> None:
     await store.delete(object_keys(segment))
 
 
-def _pieces(file: File, size: int) -> Iterator[bytes]:
+def _pieces(file: File, size: int, before: Callable[[int], None]) -> Iterator[bytes]:
     """Read in the thread that sends them."""
     for position in range(0, size, CHUNK_BYTES):
-        piece = file.pread(min(CHUNK_BYTES, size - position), position)
+        wanted = min(CHUNK_BYTES, size - position)
+        before(wanted)
+        piece = file.pread(wanted, position)
         if not piece:
             return
         yield piece

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ottla.env.ports import File
+from ottla.env.ports import Readable
 
 
 class FileRange(NamedTuple):
     """Bytes that are read while they are sent, so that an answer of any size needs little memory."""
 
-    file: File
+    file: Readable
     position: int
     size: int
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING
 
-from ottla.env.ports import File
 from ottla.log.reading import LogRead
 from ottla.model.errors import ErrorCode
 from ottla.replica.partition import Fetched, Isolation, Partition
@@ -15,9 +14,6 @@ if TYPE_CHECKING:
     from ottla.broker.follower_watch import Key
     from ottla.broker.node import Node
     from ottla.broker.tier.reads import TierRead
-
-
-_NO_FILE: Final = cast(File, None)  # nobody asks for it where the bytes are at hand
 
 
 class TierFetch:
@@ -56,7 +52,7 @@ class TierFetch:
         read = task.result()
         if read.code is not ErrorCode.none:
             return Fetched(read.code)
-        data = LogRead(_NO_FILE, 0, len(read.data), read.data) if read.data else None
+        data = LogRead(read.data, 0, len(read.data)) if read.data is not None else None
         return known._replace(data=data, aborted=read.aborted)
 
     def _came(self, _: asyncio.Task[TierRead]) -> None:

@@ -12,7 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from ottla.broker.tier.backlog import still_to_copy
 from ottla.broker.tier.metadata_topic import TierMetadata
+from ottla.broker.tier.pace import CopyPace
 from ottla.broker.tier.quota import TierQuota
 from ottla.env.files import read_file
 from ottla.env.object_store import ObjectStore, StoreError
@@ -50,6 +52,7 @@ class LeaderWork:
         metadata: TierMetadata,
         store: ObjectStore,
         quota: TierQuota,
+        pace: CopyPace,
         counts: Counts,
     ) -> None:
         self.of = RemotePartition(partition.key.topic, partition.topic_id, partition.key.partition)
@@ -59,6 +62,7 @@ class LeaderWork:
         self._metadata = metadata
         self._store = store
         self._quota = quota
+        self._pace = pace
         self._counts = counts
 
     @property
@@ -118,11 +122,12 @@ class LeaderWork:
         )
         blocking = self._node.env.executor.blocking
         files = await blocking(partial(read_files, self._node.env.disk, log, segment, following))
+        new = new._replace(has_no_aborted=not files.txn_index)
         self._check()
         await self._metadata.publish(new)
         try:
             self._check()
-            custom = await upload(self._store, new, files)
+            custom = await upload(self._store, new, files, self._pace.before)
             self._check()
         except LeadershipOver:
             await self._take_back(new)
@@ -210,18 +215,6 @@ class LeaderWork:
             self._advance_start(log, log.local_start_offset)
         await self.delete(self.remote.listed())
         log.tiered_to = -1
-
-
-def still_to_copy(partition: Partition) -> list[tuple[Segment, int]]:
-    """Closed segments below the last stable offset that are not in the tier yet, each with where the next begins."""
-    log = partition.log
-    first = max(log.tiered_to + 1, log.start_offset)
-    pairs = zip(log.segments, log.segments[1:], strict=False)
-    return [
-        (segment, following.base_offset)
-        for segment, following in pairs
-        if first < following.base_offset <= partition.last_stable_offset and segment.size > 0
-    ]
 
 
 def epochs_within(log: PartitionLog, start: int, end: int) -> tuple[EpochStart, ...]:

@@ -13,6 +13,7 @@ from ottla.broker.tier.leader_work import LeadershipOver, LeaderWork
 from ottla.broker.tier.metadata_topic import LogKey, TierMetadata
 from ottla.broker.tier.metrics import Counts, CountsByTopic, TierMetrics
 from ottla.broker.tier.new_followers import NewFollowers
+from ottla.broker.tier.pace import LOOK_S, CopyPace
 from ottla.broker.tier.quota import COPY, TierQuota
 from ottla.broker.tier.reads import TierRead, TierReads
 from ottla.broker.tier.settings import store_place
@@ -61,6 +62,12 @@ class TierManager:
             node.replicas.replication.fetchers.tier = NewFollowers(self.metadata, self.reads.chunks, self.counts)
         self._deleted = DeletedTopics(node, self.metadata, self.store)
         self._copy_quota = TierQuota(node.env, lambda: node.config, COPY)
+        self._pace = CopyPace(
+            node.env.clock,
+            node.loop_lag,
+            lambda: (partition for partition, _ in self.led()),
+            lambda: node.config.get_int("ottla.remote.copy.backlog.bytes"),
+        )
         self.rounds = 0  # how often it was looked for what is due
         self._tended: dict[LogKey, _Tended] = {}
         self._cleared: dict[LogKey, _Tended] = {}
@@ -78,8 +85,10 @@ class TierManager:
     async def start(self) -> None:
         await self._node.feed.subscribe(self.publish)
         self._tasks.start(self._run(), "the remote tier")
+        self._tasks.start(self._keep_pace(), "the pace of copies to the remote tier")
 
     async def stop(self) -> None:
+        self._pace.end()
         await self._tasks.stop()
         await self._reading.stop()
         await self.reads.close()
@@ -117,6 +126,12 @@ class TierManager:
             except TimeoutError:
                 continue
             await asyncio.sleep(_SOON_S)  # changes come in numbers
+
+    async def _keep_pace(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if self._tended:
+                await self._pace.look()
 
     async def _look(self) -> float:
         """Starts what is due; gives the seconds until the next look."""
@@ -171,7 +186,7 @@ class TierManager:
 
     async def _lead(self, tended: _Tended, partition: Partition) -> None:
         counts = self.counts[partition.key.topic]
-        work = LeaderWork(self._node, partition, self.metadata, self.store, self._copy_quota, counts)
+        work = LeaderWork(self._node, partition, self.metadata, self.store, self._copy_quota, self._pace, counts)
         try:
             config = partition.log.config
             if config.copies_to_tier:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.tier.leader_work import still_to_copy
+from ottla.broker.tier.backlog import still_to_copy
 from ottla.env.metrics import Family, Gathered, Kind, Row, labels
 from ottla.replica.partition import Partition
 from ottla.tier.remote_log import RemoteLog

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.broker.tier.metadata_topic import TierMetadata
 from ottla.broker.tier.quota import FETCH, TierQuota
-from ottla.env.object_store import ObjectStore, StoreError
+from ottla.env.object_store import HasThreads, ObjectStore, StoreError
 from ottla.log.txn_index import AbortedTxn
 from ottla.model.errors import ErrorCode
-from ottla.record.batch import parse_header
-from ottla.record.reader import iterate_batches
 from ottla.replica.partition import Isolation, Partition
 from ottla.tier.chunks import Chunks
 from ottla.tier.manifest import DamagedObject
 from ottla.tier.reader import SegmentReader
 from ottla.tier.remote_log import RemoteLog
 from ottla.tier.remote_segment import RemoteSegment
+from ottla.tier.stretch import Stretch
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -35,7 +35,7 @@ _EMPTY: Final = RemoteLog()
 
 class TierRead(NamedTuple):
     code: ErrorCode
-    data: bytes = b""
+    data: Stretch | None = None
     aborted: list[AbortedTxn] | None = None
 
 
@@ -47,13 +47,18 @@ class TierReads:
         self._metadata = metadata
         self._counts = counts
         self._quota = TierQuota(node.env, lambda: node.config, FETCH)
+
+        def most_bytes() -> int:
+            return node.config.get_int("ottla.remote.cache.bytes")
+
         self.chunks = Chunks(
             store,
-            lambda: node.config.get_int("ottla.remote.cache.bytes"),
+            most_bytes,
             lambda: node.config.get_int("remote.log.reader.threads"),
             self._count,
+            store.in_thread if isinstance(store, HasThreads) else node.env.executor.blocking,
         )
-        self.segments = SegmentReader(self.chunks)
+        self.segments = SegmentReader(self.chunks, most_bytes)
 
     async def close(self) -> None:
         await self.chunks.close()
@@ -84,7 +89,7 @@ class TierReads:
             read = await self._told(
                 partition, lambda: self._read(partition, offset, max_bytes, isolation, at_least_one)
             )
-            counts.fetched_bytes += len(read.data)
+            counts.fetched_bytes += len(read.data) if read.data is not None else 0
             return read
         finally:
             self.pending -= 1
@@ -108,12 +113,14 @@ class TierReads:
         if segment is None:
             return TierRead(code)
         data = await self.segments.read(segment, offset, max_bytes, at_least_one=at_least_one)
-        if self.segments.is_near_end(segment, offset):
-            self._expect_next(partition, segment)
+        if data is not None:
+            self.segments.go_on(segment, data, partial(self._next, partition, segment))
         if isolation is not Isolation.READ_COMMITTED:
             return TierRead(_NONE, data)
-        end = _end_of(data)
-        return TierRead(_NONE, data, await self._aborted(partition, segment, offset, end) if data else [])
+        if data is None:
+            return TierRead(_NONE, data, [])
+        end = await self.segments.offset_after(segment, data)
+        return TierRead(_NONE, data, await self._aborted(partition, segment, offset, end))
 
     def _segment(self, partition: Partition, offset: int) -> tuple[RemoteSegment | None, ErrorCode]:
         found = self.remote(partition).find_in(partition.log.epochs, offset)
@@ -129,12 +136,11 @@ class TierReads:
         )
         return None, ErrorCode.offset_out_of_range
 
-    def _expect_next(self, partition: Partition, segment: RemoteSegment) -> None:
+    def _next(self, partition: Partition, segment: RemoteSegment) -> RemoteSegment | None:
         following = segment.end_offset + 1
-        if following < partition.log.local_start_offset:
-            found = self.remote(partition).find_in(partition.log.epochs, following)
-            if found is not None:
-                self.segments.expect(found)
+        if following >= partition.log.local_start_offset:
+            return None
+        return self.remote(partition).find_in(partition.log.epochs, following)
 
     async def _aborted(self, partition: Partition, first: RemoteSegment, start: int, end: int) -> list[AbortedTxn]:
         """Of transactions that touch the range: the index of a later segment may tell of them, where they ended."""
@@ -147,10 +153,7 @@ class TierReads:
                     found.append(txn)
                 if txn.last_stable_offset >= end:
                     return found
-            following = segment.end_offset + 1
-            if following >= log.local_start_offset:
-                break
-            segment = self.remote(partition).find_in(log.epochs, following)
+            segment = self._next(partition, segment)
         return found + [txn for txn in log.aborted_between(start, end) if txn not in found]
 
     # -- by time
@@ -175,11 +178,3 @@ class TierReads:
             return TierRead(_NONE)
 
         return (await self._told(partition, search)).code, batch, offset
-
-
-def _end_of(data: bytes) -> int:
-    """The offset after the last whole batch; after the first one's last record if only that one is there in part."""
-    end = -1
-    for header, _ in iterate_batches(data):
-        end = header.next_offset
-    return end if end >= 0 else parse_header(data).next_offset

@@ -35,6 +35,12 @@ TIER: Final = (
         "How much of what was read from the remote tier, or read ahead, is kept in memory.",
         at_least(1024 * 1024), importance=LOW, internal=True,
     ),
+    ConfigDef(
+        "ottla.remote.copy.backlog.bytes", ConfigType.LONG, 2 * 1024 * 1024 * 1024,
+        "How much may wait to be copied to the remote tier while producers are busy: so far copies give way to them. 0 "
+        "lets them never do.",
+        at_least(0), importance=LOW, internal=True,
+    ),
 )  # fmt: skip
 
 ROWS: Final = WATCHING + PLACEMENT + TIER
