@@ -88,15 +88,17 @@ WITHIN = 12
 LATER = (pytest.mark.slow, pytest.mark.timeout(900))
 MISTAKES = [
     pytest.param(bugs.delete_from_disk_what_is_not_in_the_tier),
-    pytest.param(bugs.believe_whatever_the_store_acknowledges),
-    pytest.param(bugs.forget_what_a_deleted_topic_has_there),
-    pytest.param(bugs.say_that_it_is_there_before_it_is, marks=LATER),
-    pytest.param(bugs.pass_over_a_segment_now_and_then, marks=LATER),
+    pytest.param(bugs.lose_events_with_the_power),
+    pytest.param(bugs.pass_over_a_segment_now_and_then),
+    pytest.param(bugs.believe_to_know_the_tier_at_once, marks=LATER),
+    pytest.param(bugs.believe_whatever_the_store_acknowledges, marks=LATER),
     pytest.param(bugs.believe_whatever_the_store_gives, marks=LATER),
-    pytest.param(bugs.expire_one_segment_too_many, marks=LATER),
     pytest.param(bugs.delete_from_the_store_what_is_still_to_be_read, marks=LATER),
+    pytest.param(bugs.delete_what_was_begun_before_it_is_copied_anew, marks=LATER),
+    pytest.param(bugs.expire_one_segment_too_many, marks=LATER),
+    pytest.param(bugs.forget_what_a_deleted_topic_has_there, marks=LATER),
     pytest.param(bugs.leave_what_was_begun, marks=LATER),
-    pytest.param(bugs.lose_events_with_the_power, marks=LATER),
+    pytest.param(bugs.say_that_it_is_there_before_it_is, marks=LATER),
 ]
 
 

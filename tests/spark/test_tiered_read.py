@@ -122,7 +122,8 @@ def test_a_stream_goes_on_from_the_brokers_at_the_exact_offset(
         .start()
     )
     assert query.awaitTermination(120) and query.exception() is None
-    assert tier_fetches(scene.running, topic) == before
+    # Of a batch that ends in the tier the brokers are asked what follows: how old it is, and what was aborted there.
+    assert tier_fetches(scene.running, topic) - before <= 2 * len(query.recentProgress)
     assert rows(spark.read.parquet(str(tmp_path / "rows"))) == rows(read(spark, scene, topic, direct=False))
 
 
