@@ -72,7 +72,7 @@ sim: $(RUN)
 sim-mutants: $(DEV)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist load tests/sim/test_simulated_cluster_planted_bugs.py \
 	tests/sim/test_simulated_node_planted_bugs.py tests/sim/test_simulated_upkeep.py \
-	tests/sim/test_simulated_transactions.py -k planted_bug $(ARGS)
+	tests/sim/test_simulated_transactions.py tests/sim/test_simulated_tiers.py -k planted_bug $(ARGS)
 
 bench: $(DEV)
 	@$(BIN)/python -m bench.run $(ARGS)

@@ -110,6 +110,16 @@ def test_the_later_of_two_copies_is_read_and_the_other_still_listed() -> None:
     assert log.find(0, 3) == found
 
 
+@pytest.mark.parametrize("first_goes", [True, False])
+def test_of_two_copies_the_one_that_is_left_is_read(first_goes: bool) -> None:
+    """Whichever was told to be finished later: that of a leader of before may come after that of its successor."""
+    one, other = segment(1, 0, 9), segment(2, 0, 9)
+    log = log_with(one, other)
+    log.update(update(one if first_goes else other, DELETING))
+    found = log.find(0, 5)
+    assert found is not None and found.id == (other if first_goes else one).id
+
+
 def test_a_longer_copy_does_not_hide_behind_a_shorter_one_that_starts_later() -> None:
     log = log_with(segment(1, 0, 99), segment(2, 10, 19))
     found = log.find(0, 50)

@@ -46,7 +46,9 @@ def test_how_the_metadata_topic_is_created() -> None:
     given = {"rlmm.config.remote.log.metadata.topic.num.partitions": "7"}
     assert metadata_topic(broker_config(NODE | given)).num_partitions == 7
     other = {"remote.log.metadata.manager.impl.prefix": "my.", "my.remote.log.metadata.topic.num.partitions": "3"}
-    assert metadata_topic(broker_config(NODE | given | other)).num_partitions == 3
+    made = metadata_topic(broker_config(NODE | given | other))
+    assert made.num_partitions == 3
+    assert dict(made.configs)["flush.messages"] == "1"  # what it tells of may be on no disk any more
 
 
 @pytest.mark.parametrize(

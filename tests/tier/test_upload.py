@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from tests.tier.given import OF, segment
 
 from ottla.env.disk import PosixDisk
-from ottla.env.object_store import StoredObject
+from ottla.env.object_store import StoredObject, StoreError
 from ottla.env.obstore_store import open_store
 from ottla.tier.layout import Kind, object_key, object_keys, parse_key
 from ottla.tier.manifest import CHUNK_BYTES, DamagedObject, read_manifest
@@ -50,6 +52,40 @@ def test_a_segment_is_put_under_its_names_and_taken_away_again(tmp_path: Path, t
         await remove(store, SEGMENT)
         assert await store.list("") == []
         await remove(store, SEGMENT)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("keeps", [None, 0, 3])
+@pytest.mark.parametrize("kind", [Kind.LOG, Kind.INDEX, Kind.SNAPSHOT, Kind.MANIFEST])
+def test_a_store_that_acknowledges_what_it_does_not_have_is_found_out(
+    tmp_path: Path, kind: Kind, keeps: int | None
+) -> None:
+    """It keeps nothing, or only so many bytes of one object."""
+
+    async def scenario() -> None:
+        store, key = open_store("memory:///", {}), object_key(SEGMENT, kind)
+        put = store.put
+
+        async def lie(name: str, data: Iterable[bytes]) -> None:
+            content = list(data)
+            if name != key:
+                await put(name, content)
+            elif keeps is not None:
+                await put(name, [b"".join(content)[:keeps]])
+
+        with patch.object(store, "put", lie), pytest.raises(StoreError, match=key):
+            await upload(store, SEGMENT, files(tmp_path))
+        await upload(store, SEGMENT, files(tmp_path))
+
+    asyncio.run(scenario())
+
+
+def test_files_without_a_byte_are_put_too(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, given = open_store(f"file://{tmp_path}/store", {}), files(tmp_path)._replace(offset_index=b"")
+        await upload(store, SEGMENT, given)
+        assert await store.read(object_key(SEGMENT, Kind.INDEX)) == b""
 
     asyncio.run(scenario())
 

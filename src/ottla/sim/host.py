@@ -15,6 +15,7 @@ from ottla.sim.faults import Moment
 from ottla.sim.incarnation import Incarnation, SimulatedCrash
 from ottla.sim.loop import SimLoop
 from ottla.sim.network import SimNetwork
+from ottla.sim.object_store import SimBucket
 from ottla.sim.trace import Trace
 
 P = ParamSpec("P")
@@ -96,6 +97,7 @@ class Host:
         trace: Trace,
         random: Callable[[str], Random],
         cold_reads: float,
+        bucket: SimBucket,
     ) -> None:
         self.name = name
         self.clock = clock
@@ -117,6 +119,7 @@ class Host:
         self._network = network
         self._trace = trace
         self._random = random
+        self._bucket = bucket
         self._lives = 0
         self.power_loss_planned = False
         """Whether the crash that `crash_at` has planned takes the page cache with it."""
@@ -205,6 +208,7 @@ class Host:
                 disk=self.disk,
             ),
             random=SeededRandom(self._random(f"{life}/random")),
+            open_store=lambda url, options: self._bucket.client(self.name),
         )
 
     def _planned_death(self) -> None:

@@ -1,4 +1,4 @@
-"""A world on virtual time: hosts, the network between them, and a trace of all that happens.
+"""A world on virtual time: hosts, the network between them, a store for objects, and a trace of all that happens.
 
     with World(seed=7) as world:
         server, client = world.host("server"), world.host("client")
@@ -29,6 +29,7 @@ from ottla.sim.host import Host, SimClock
 from ottla.sim.incarnation import SimulatedCrash
 from ottla.sim.loop import SimLoop
 from ottla.sim.network import SimNetwork
+from ottla.sim.object_store import SimBucket
 from ottla.sim.trace import Trace
 from ottla.sim.weather import Weather
 
@@ -44,6 +45,9 @@ class World:
         self.loop.set_exception_handler(self._unhandled)
         self.trace = Trace(self.loop.time)
         self.network = SimNetwork(self.loop, self.random("network"), weather=weather, observe=self.trace.note)
+        self.bucket = SimBucket(
+            self.loop, self.random("object store"), context=self.network.context, observe=self.trace.note
+        )
         self.hosts: dict[str, Host] = {}
         self.errors: list[BaseException] = []
         """What a callback or a task raised and nobody handled: `run` raises them at its end."""
@@ -63,7 +67,9 @@ class World:
         """The host of that name, made on first use."""
         if name not in self.hosts:
             clock = SimClock(self.loop, START_MS, skew_ms, drift)
-            self.hosts[name] = Host(name, self.loop, self.network, clock, self.trace, self.random, self._cold_reads)
+            self.hosts[name] = Host(
+                name, self.loop, self.network, clock, self.trace, self.random, self._cold_reads, self.bucket
+            )
         return self.hosts[name]
 
     def run(self, story: Coroutine[Any, Any, T], *, limit_s: float = inf) -> T:

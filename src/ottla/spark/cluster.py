@@ -31,9 +31,13 @@ T = TypeVar("T")
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+EARLIEST_LOCAL: Final = -4
+"""From where on a partition is on its leader's disk: what lies before is in the remote tier (KIP-405)."""
 NO_OFFSET: Final = -1
 
 _FETCH, _LIST_OFFSETS, _METADATA, _OFFSET_COMMIT, _OFFSET_FETCH, _FIND_COORDINATOR = 1, 2, 3, 8, 9, 10
+_END_OF_EPOCH: Final = 23
+_LISTS_LOCAL: Final = 8  # the first version of ListOffsets that knows EARLIEST_LOCAL, of Kafka 3.4
 GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 _FETCH_BY_NAME, _FETCH_BY_ID = 12, 13  # the first that knows topics by their ids is of Kafka 3.1
 _PASSING: Final = frozenset(
@@ -163,11 +167,12 @@ class Cluster:
         for place, time in wanted.items():
             leader = await self.leader(place)
             by_leader[leader][place.topic].append({"partition_index": place.partition, "timestamp": time})
+        version = _LISTS_LOCAL if EARLIEST_LOCAL in wanted.values() else 7
 
         async def ask(leader: int, rows: dict[str, list[dict[str, int]]]) -> ErrorCode | None:
             request = request_of(
                 _LIST_OFFSETS,
-                7,
+                version,
                 replica_id=-1,
                 isolation_level=int(self.settings.read_committed),
                 topics=[{"name": name, "partitions": partitions} for name, partitions in rows.items()],
@@ -184,6 +189,20 @@ class Cluster:
         outcomes = await asyncio.gather(*(ask(leader, rows) for leader, rows in by_leader.items()))
         if failed := next((code for code in outcomes if code is not None), None):
             raise KafkaError(failed)
+
+    async def end_of_epoch(self, place: TopicPartition, epoch: int) -> tuple[int, int]:
+        """The largest epoch in the leader's history that is not above this one, and where it ends; -1 for none."""
+        row = {"partition": place.partition, "current_leader_epoch": -1, "leader_epoch": epoch}
+        topics = [{"topic": place.topic, "partitions": [row]}]
+
+        async def ask() -> tuple[int, int]:
+            request = request_of(_END_OF_EPOCH, 4, replica_id=-1, topics=topics)
+            (part,) = (await self.ask(await self.leader(place), request)).topics[0].partitions
+            if part.error_code is not ErrorCode.none:
+                raise KafkaError(part.error_code)
+            return part.leader_epoch, part.end_offset
+
+        return await self.patiently(f"cannot ask where epoch {epoch} of {place} ends", ask)
 
     # -- records
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import ceil
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from ottla.model.names import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.spark.tier_planning import InTier
 
 SMALL: Final = 50_000
 """Offsets that are not worth a task of their own: one costs some 20 ms, in which a million records are read."""
@@ -21,6 +24,8 @@ class Range(NamedTuple):
     start: int
     end: int
     topic_id: UUID | None = None
+    tier: InTier | None = None
+    """If it is read straight from the object store; else from the brokers."""
 
     @property
     def size(self) -> int:

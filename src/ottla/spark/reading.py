@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.env.object_store import ObjectMissing
 from ottla.model.errors import OttlaError
 from ottla.spark import loop_thread
 from ottla.spark.client_settings import ClientSettings
 from ottla.spark.cluster import EARLIEST, Cluster, Fetched, OutOfRange, TopicGone
 from ottla.spark.formats.columns import Column
 from ottla.spark.planning import Range
+from ottla.spark.tier_store import TierPlace, reader_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +42,7 @@ class Reading(NamedTuple):
     fail_on_data_loss: bool
     poll_timeout_s: float
     decoded: tuple[Column, ...] = ()
+    tier: TierPlace | None = None
 
 
 def read_ranges(reading: Reading, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
@@ -103,7 +106,20 @@ class _Steps:
         self._offset, self._under_way = offset, None
         if self._left:
             one = self._left[0]
-            self._under_way = loop_thread.start(self._cluster.fetch(one.place, one.topic_id, offset))
+            self._under_way = loop_thread.start(self._fetch(one, offset))
+
+    async def _fetch(self, one: Range, offset: int) -> Fetched:
+        """From the store what is there. Of what has gone from it meanwhile the brokers say what became of it."""
+        if one.tier is not None and self._reading.tier is not None:
+            reader, most_bytes = reader_of(self._reading.tier), self._reading.client.fetch_bytes
+            try:
+                records = await reader.read(one.tier.segment, offset, most_bytes, at_least_one=True)
+            except ObjectMissing as error:
+                _log.info("%s is read from the brokers from offset %d on: %s", one.place, offset, error)
+            else:
+                if records:
+                    return Fetched(bytes(records), list(one.tier.aborted), 0, one.end)
+        return await self._cluster.fetch(one.place, one.topic_id, offset)
 
     def _check_progress(self, has_come: bool, fetched: Fetched) -> None:
         if has_come:

@@ -20,6 +20,7 @@ from ottla.spark.planning import Range, tasks
 from ottla.spark.reading import Reading, cluster_of, read_ranges, report_loss
 from ottla.spark.sink_options import Delivery, sink_options
 from ottla.spark.source_options import SourceOptions, by_name, source_options
+from ottla.spark.tier_planning import through_the_tier
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,7 +79,14 @@ class Task(InputPartition):
 
 
 def reading_of(options: SourceOptions) -> Reading:
-    return Reading(options.client, options.headers, options.fail_on_data_loss, options.poll_timeout_s, options.decoded)
+    return Reading(
+        options.client,
+        options.headers,
+        options.fail_on_data_loss,
+        options.poll_timeout_s,
+        options.decoded,
+        options.tier,
+    )
 
 
 class BatchReader(DataSourceReader):
@@ -106,7 +114,7 @@ class BatchReader(DataSourceReader):
                     fails=options.fail_on_data_loss,
                 )
             ranges.append(Range(place, max(begins, first[place]), min(ends, last[place]), topics[place.topic].id))
-        return ranges
+        return await through_the_tier(cluster, options.tier, ranges)
 
     def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
         return read_ranges(reading_of(self.options), partition.ranges)

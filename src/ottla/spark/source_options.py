@@ -13,6 +13,7 @@ from ottla.model.near_miss import did_you_mean
 from ottla.spark.client_settings import PREFIX, ClientSettings, boolean, client_settings
 from ottla.spark.formats.columns import DECODE_OPTIONS, Column, decoded_columns
 from ottla.spark.positions import Kind, Positions, by_partition, parsed_positions
+from ottla.spark.tier_store import TierPlace
 
 _CHOICES: Final = ("subscribe", "subscribePattern", "assign")
 _NAMES: Final = (
@@ -25,6 +26,8 @@ _NAMES: Final = (
 )  # fmt: skip
 """The last three are known, and nothing depends on them: there is no group to be named, and questions are repeated
 until kafka.default.api.timeout.ms is over."""
+_TIER: Final = "tier."
+_TIER_URL: Final = "tier.url"
 _LOWER: Final = {name.lower(): name for name in _NAMES}
 _ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -52,12 +55,14 @@ class SourceOptions:
     max_records: int | None = None
     poll_timeout_s: float = 120.0
     decoded: tuple[Column, ...] = ()
+    tier: TierPlace | None = None
+    """Where the brokers have their remote tier, if tasks are to read it themselves."""
 
 
 def check_names(options: Mapping[str, str]) -> None:
     for name in options:
-        if name.lower() not in _LOWER and not name.lower().startswith(PREFIX):
-            near = did_you_mean(name.lower(), [*_LOWER, "kafka.bootstrap.servers"])
+        if name.lower() not in _LOWER and not name.lower().startswith((PREFIX, _TIER)):
+            near = did_you_mean(name.lower(), [*_LOWER, "kafka.bootstrap.servers", _TIER_URL])
             for lower in sorted(_LOWER, key=len, reverse=True):
                 near = near.replace(lower, _LOWER[lower])
             raise OttlaError(f"format ottla has no option {name}{near}")
@@ -106,7 +111,19 @@ def source_options(options: Mapping[str, str], *, batch: bool, schema: Any = Non
         max_records=_count(given, "maxRecordsPerPartition"),
         poll_timeout_s=120.0 if poll_ms is None else poll_ms / 1000,
         decoded=() if schema is None else decoded_columns(given, schema),
+        tier=_tier(options),
     )
+
+
+def _tier(options: Mapping[str, str]) -> TierPlace | None:
+    """As brokers have it in rsm.config.*, under another prefix."""
+    given = {name.lower(): value for name, value in options.items() if name.lower().startswith(_TIER)}
+    url = given.pop(_TIER_URL, None)
+    if url is None:
+        if given:
+            raise OttlaError(f"{sorted(given)[0]} needs {_TIER_URL}, the address of the remote tier")
+        return None
+    return TierPlace(url, tuple((name[len(_TIER) :].replace(".", "_"), value) for name, value in sorted(given.items())))
 
 
 def _chosen(given: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tuple[TopicPartition, ...]]:

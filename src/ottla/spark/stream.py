@@ -33,6 +33,7 @@ from ottla.spark.positions import BEHIND, Offsets, from_spark, ids_of, to_spark
 from ottla.spark.reading import cluster_of, read_ranges, report_loss
 from ottla.spark.source import Task, reading_of
 from ottla.spark.source_options import SourceOptions
+from ottla.spark.tier_planning import through_the_tier
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,10 +172,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins, old_ids = from_spark(start)
         ends, ids = from_spark(end)
         new = [place for place in ends if place not in begins or _are_different(old_ids, ids, place.topic)]
+        cluster = cluster_of(self.options.client)
         if new:
-            cluster = cluster_of(self.options.client)
             begins |= await cluster.list_offsets(dict.fromkeys(new, EARLIEST))
-        return [Range(place, begins[place], ends[place], ids.get(place.topic)) for place in ends]
+        ranges = [Range(place, begins[place], ends[place], ids.get(place.topic)) for place in ends]
+        return await through_the_tier(cluster, self.options.tier, ranges)
 
     def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
         return read_ranges(reading_of(self.options), partition.ranges)

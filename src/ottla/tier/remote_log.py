@@ -84,9 +84,8 @@ class RemoteLog:
     def _enter(self, segment: RemoteSegment) -> None:
         for number, (epoch, start) in enumerate(segment.epochs):
             span = _Span(max(start, segment.start_offset), segment.last_offset_of(number), segment.id)
+            # Others that hold the same stay: any of them may be deleted before the rest.
             spans = self._by_epoch.setdefault(epoch, [])
-            # One that holds nothing that the new one does not hold is of no more use to a reader.
-            spans[:] = [each for each in spans if not (span.start <= each.start and each.end <= span.end)]
             spans.insert(bisect_right(spans, span.start, key=_start), span)
             self._highest[epoch] = max(self._highest.get(epoch, NO_OFFSET), span.end)
 

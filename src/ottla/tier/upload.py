@@ -6,10 +6,11 @@ a crash leaves is found by the names in the metadata topic.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from ottla.env.object_store import ObjectStore
+from ottla.env.object_store import ObjectStore, StoreError
 from ottla.env.ports import File
 from ottla.tier.layout import Kind, object_key, object_keys
 from ottla.tier.manifest import CHUNK_BYTES, Summing, Sums, chunks_of, manifest_sum, write_manifest
@@ -56,7 +57,28 @@ async def upload(
         raise FileCutShort(f"{files.log.path} ended at byte {done[Kind.LOG].size}, not {files.log_size}")
     manifest = write_manifest(segment, done)
     await store.put(object_key(segment, Kind.MANIFEST), [manifest])
+    await _confirm(store, segment, done, manifest)
     return manifest_sum(manifest)
+
+
+async def _confirm(store: ObjectStore, segment: RemoteSegment, done: dict[Kind, Sums], manifest: bytes) -> None:
+    """StoreError if something is not there that the store has acknowledged: as long as the disk has it too, it can be
+    put again. Each object's last byte is looked at, all at once, so that it costs a round trip."""
+
+    async def has_end(key: str, size: int) -> None:
+        # of one without bytes there is no range to ask for
+        end = await store.get(key, size - 1, size + 1) if size else await store.read(key)
+        if len(end) != min(size, 1):
+            raise StoreError(f"{key} has not the {size} bytes that were put")
+
+    async def has_manifest(key: str) -> None:
+        if await store.read(key) != manifest:
+            raise StoreError(f"{key} is not what was put")
+
+    await asyncio.gather(
+        has_manifest(object_key(segment, Kind.MANIFEST)),
+        *(has_end(object_key(segment, kind), sums.size) for kind, sums in done.items()),
+    )
 
 
 async def remove(store: ObjectStore, segment: RemoteSegment) -> None:

@@ -1,15 +1,15 @@
 """What the leader of a partition does for its part in the remote tier: copies closed segments, deletes expired ones.
 
 A copy goes in three steps, and a crash between any two of them loses nothing: the metadata topic says that it begins,
-the objects are put, the topic says that they are there. Only then may local retention delete the segment. What a
-leader of before has begun and not finished is deleted and copied anew; a deletion that was begun is gone on with.
+the objects are put, the topic says that they are there. Only then may local retention delete the segment. What was
+begun and not finished is copied anew and then deleted; a deletion that was begun is gone on with.
 """
 
 from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from ottla.broker.tier.backlog import still_to_copy
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ottla.broker.tier.metrics import Counts
 
 _log = logging.getLogger("ottla.tier")
+_DELETED_AT_ONCE: Final = 50
 
 
 class LeadershipOver(Exception):
@@ -85,8 +86,9 @@ class LeaderWork:
     async def copy(self) -> None:
         """All segments that are closed and below the last stable offset, from the first on that is not there yet."""
         log = self._check()
-        await self._clear_away()
+        await self.delete(self.remote.listed((SegmentState.DELETE_STARTED,)))
         self.note_copied()
+        await self._clear_away(log)
         for segment, following in still_to_copy(self._partition):
             await self._quota.until_free()
             log = self._check()
@@ -101,6 +103,7 @@ class LeaderWork:
                 raise
             self._counts.copied_bytes += segment.size
             self.note_copied()
+            await self._clear_away(log)
 
     def note_copied(self) -> None:
         log = self._partition.log
@@ -152,9 +155,11 @@ class LeaderWork:
         except (StoreError, LeadershipOver) as error:
             _log.info("%s: a copy that failed is taken away later: %s", self.of.key, error)
 
-    async def _clear_away(self) -> None:
-        """Copies that nobody finishes any more, and deletions that were not finished."""
-        await self.delete(self.remote.listed((SegmentState.COPY_STARTED, SegmentState.DELETE_STARTED)))
+    async def _clear_away(self, log: PartitionLog) -> None:
+        """Copies that nobody finishes any more, once there are others of the same offsets. Not before: a record that
+        calls one finished may still be under way, and whoever reads it gives up what he has on his disk."""
+        begun = self.remote.listed((SegmentState.COPY_STARTED,))
+        await self.delete([each for each in begun if each.end_offset <= log.tiered_to])
 
     def _update(self, segment: RemoteSegment, state: SegmentState, custom: bytes | None = None) -> SegmentUpdate:
         return SegmentUpdate(
@@ -164,17 +169,27 @@ class LeaderWork:
     # -- deleting
 
     async def delete(self, segments: list[RemoteSegment]) -> None:
-        for segment in segments:
+        """Many at a time: to publish something may take as long as a follower's fetch."""
+        for first in range(0, len(segments), _DELETED_AT_ONCE):
             self._check()
-            if segment.state is not SegmentState.DELETE_STARTED:
-                await self._metadata.publish(self._update(segment, SegmentState.DELETE_STARTED))
-            self._counts.deletions += 1
+            some = segments[first : first + _DELETED_AT_ONCE]
+            new = [each for each in some if each.state is not SegmentState.DELETE_STARTED]
+            await self._publish(new, SegmentState.DELETE_STARTED)
+            gone: list[RemoteSegment] = []
             try:
-                await remove(self._store, segment)
+                for segment in some:
+                    self._counts.deletions += 1
+                    await remove(self._store, segment)
+                    gone.append(segment)
             except StoreError:
                 self._counts.failed_deletions += 1
                 raise
-            await self._metadata.publish(self._update(segment, SegmentState.DELETE_FINISHED))
+            finally:
+                await self._publish(gone, SegmentState.DELETE_FINISHED)
+
+    async def _publish(self, segments: list[RemoteSegment], state: SegmentState) -> None:
+        if segments:
+            await self._metadata.publish(*(self._update(each, state) for each in segments))
 
     async def expire(self) -> None:
         """First the log's start moves, then what lies before it goes: no reader is led to what is not there."""

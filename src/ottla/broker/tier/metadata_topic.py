@@ -250,18 +250,19 @@ class TierMetadata:
 
     # -- publishing
 
-    async def publish(self, event: Event) -> None:
-        """Done when it is committed and has been read again here. OttlaError if that cannot be now."""
+    async def publish(self, *events: Event) -> None:
+        """Of one partition. Done when they are committed and have been read again here, else OttlaError."""
         if not self.partitions:
             raise OttlaError(f"{REMOTE_METADATA_TOPIC} is not there yet")
-        number = self.number_of((event.of.topic_id, event.of.partition))
-        batch = build_batch([Record(None, write_event(event), self._node.env.clock.now_ms())])
+        number = self.number_of((events[0].of.topic_id, events[0].of.partition))
+        now_ms = self._node.env.clock.now_ms()
+        batch = build_batch([Record(None, write_event(event), now_ms) for event in events])
         self.follow_number(number)
         followed = self._followed[number]
         try:
             async with asyncio.timeout(_PUBLISH_WITHIN_S):
-                offset = await self._append(number, batch)
-                while followed.position <= offset:
+                last = await self._append(number, batch) + len(events) - 1
+                while followed.position <= last:
                     moved = followed.moved
                     self.follow_number(number)
                     with suppress(TimeoutError):

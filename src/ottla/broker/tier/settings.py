@@ -51,6 +51,8 @@ def metadata_topic(config: BrokerConfig) -> NewTopic:
         values["replication.factor"],
         configs=(
             ("cleanup.policy", "delete"),
+            # What is gone from all disks stands here alone: a loss of power must not take what was acknowledged.
+            ("flush.messages", "1"),
             ("min.insync.replicas", str(min(values["min.isr"], values["replication.factor"]))),
             ("remote.storage.enable", "false"),
             ("retention.ms", str(values["retention.ms"])),

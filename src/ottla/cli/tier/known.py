@@ -11,9 +11,9 @@ from ottla.cli.cluster_options import Cluster
 from ottla.cli.scope import Scope
 from ottla.model.errors import OttlaError
 from ottla.model.names import REMOTE_METADATA_TOPIC
-from ottla.tier.metadata_records import UnknownRecord, read_event
-from ottla.tier.remote_log import OutOfOrder, RemoteLog
-from ottla.tier.remote_segment import DeleteState, PartitionDelete, RemotePartition, RemoteSegment
+from ottla.tier.remote_log import RemoteLog
+from ottla.tier.remote_segment import RemotePartition
+from ottla.tier.told import hear
 
 
 class Known(NamedTuple):
@@ -64,29 +64,9 @@ def _read(consumer: Any, numbers: list[int], cluster: Cluster) -> Known:
         for message in messages:
             heard = time.monotonic()
             if (error := message.error()) is None:
-                _apply(known, message.value())
+                hear(message.value(), known.logs, known.names)
             elif error.code() == KafkaError._PARTITION_EOF:
                 left.discard(message.partition())
             else:
                 raise OttlaError(f"{REMOTE_METADATA_TOPIC}-{message.partition()}: {error.str()}")
     return known
-
-
-def _apply(known: Known, value: bytes | None) -> None:
-    if value is None:
-        return
-    try:
-        event = read_event(value)
-        key = (event.of.topic_id, event.of.partition)
-        known.names[key] = event.of
-        if isinstance(event, PartitionDelete):
-            if event.state is DeleteState.FINISHED:
-                known.logs.pop(key, None)
-            return
-        log = known.logs.setdefault(key, RemoteLog())
-        if isinstance(event, RemoteSegment):
-            log.begin(event)
-        else:
-            log.update(event)
-    except (UnknownRecord, OutOfOrder):
-        return  # brokers pass these over too, and say so in their logs

@@ -17,6 +17,8 @@ from ottla.sim.cluster.member import Member
 from ottla.sim.cluster.network_faults import NetworkFaults
 from ottla.sim.cluster.node_faults import NodeFaults
 from ottla.sim.cluster.oracle import Oracle
+from ottla.sim.cluster.schedule import Planned
+from ottla.sim.cluster.store_faults import StoreFaults
 from ottla.sim.cluster.variation import Variation
 from ottla.sim.world import World
 
@@ -31,14 +33,20 @@ class Chaos:
         clients: Sequence[str],
         oracle: Oracle,
         variation: Variation,
+        *,
+        has_store: bool = False,
     ) -> None:
         self._world = world
         self._oracle = oracle
         self._nodes = NodeFaults(members, oracle)
         self._network = NetworkFaults(world.network, [member.host.name for member in members], clients)
         self._disks = DiskFaults(members, oracle)
-        self._steps: Mapping[str, Step] = {**self._nodes.steps, **self._network.steps, **self._disks.steps}
-        planned = schedule.draw(world.random("chaos"), variation.intensity, list(self._steps), variation.rage_s)
+        self._store = StoreFaults(world.bucket, [member.host.name for member in members])
+        steps: Mapping[str, Step] = {**self._nodes.steps, **self._network.steps, **self._disks.steps}
+        planned = schedule.draw(world.random("chaos"), variation.intensity, list(steps), variation.rage_s)
+        if has_store:
+            planned = self._with_store(planned, variation)
+        self._steps = {**steps, **self._store.steps}
         self._ends_s = variation.ends_s
         self._planned = [
             each
@@ -46,6 +54,15 @@ class Chaos:
             if each.at_s <= self._ends_s and (variation.faults is None or each.number in variation.faults)
         ]
         self._under_way: list[asyncio.Task[None]] = []
+
+    def _with_store(self, planned: list[Planned], variation: Variation) -> list[Planned]:
+        """Drawn apart, with numbers that follow: the other faults of a seed are what they are without a store."""
+        random = self._world.random("chaos of the store")
+        more = schedule.draw(random, variation.intensity, list(self._store.steps), variation.rage_s)
+        return sorted(
+            [*planned, *(each._replace(number=len(planned) + each.number) for each in more)],
+            key=lambda each: each.at_s,
+        )
 
     async def rage(self) -> None:
         """Faults, some of them at the same time, until the time is over."""
@@ -67,6 +84,7 @@ class Chaos:
         await asyncio.gather(*self._under_way, return_exceptions=True)
         self._world.trace.note("", "healed", "nothing is broken any more")
         self._network.heal()
+        self._store.heal()
         await self._disks.heal()
         self._nodes.heal()
 

@@ -14,6 +14,8 @@ class Cleanup:
     keeps_deletions: bool = True
     retention_ms: int | None = None
     retention_bytes: int | None = None
+    tiered: bool = False
+    """What is old is in the object store, and need not be on any disk."""
 
     @property
     def deletes(self) -> bool:
@@ -25,7 +27,11 @@ class Cleanup:
         if configs.get("cleanup.policy") == "compact":
             return cls(compact=True, keeps_deletions=configs.get("delete.retention.ms") != "0")
         age, size = configs.get("retention.ms"), configs.get("retention.bytes")
-        return cls(retention_ms=None if age is None else int(age), retention_bytes=None if size is None else int(size))
+        return cls(
+            retention_ms=None if age is None else int(age),
+            retention_bytes=None if size is None else int(size),
+            tiered=configs.get("remote.storage.enable") == "true",
+        )
 
 
 KEEPS_ALL: Final = Cleanup()

@@ -85,7 +85,7 @@ class Inspector:
             cursor = LogCursor(partition.log.folder, gaps=story.cleanup.compact)
         if high_watermark > seen:
             who = f"node {member.id}, which {role} in epoch {partition.leader_epoch},"
-            for batch in cursor.read(member.disk, max(seen, partition.log.start_offset), high_watermark):
+            for batch in cursor.read(member.disk, max(seen, partition.log.local_start_offset), high_watermark):
                 for offset, record in zip(batch.offsets, batch.records, strict=True):
                     keys, timestamp = (record.key,), record.timestamp
                     oracle.commits(story.id, offset, (record.value,), who, keys=keys, timestamp=timestamp)
@@ -99,7 +99,8 @@ class Inspector:
         """Bytes of the partition: who follows takes over where the leader's log starts, with less of the end."""
         nodes = [member.node for member in self._members if member.is_broker and not member.is_starting]
         replicas = [node.replicas.by_id.get(story.id) for node in nodes if node is not None]
-        return max(replica.log.size for replica in replicas if replica is not None)
+        here = max(replica.log.size for replica in replicas if replica is not None)
+        return here + self._oracle.size_in_store(story.id)
 
     def _isr_changed(self, story: PartitionStory) -> None:
         """The moment in which it matters most that whoever may lead has everything."""

@@ -108,6 +108,8 @@ class Oracle(Journal):
         """The newest that any node has published."""
         self.log_of: Callable[[int, PartitionId], StoredLog | None] = lambda node, partition: None
         """What a node has on its disk."""
+        self.size_in_store: Callable[[PartitionId], int] = lambda partition: 0
+        """How many bytes of a partition are in the remote tier."""
         self.on_isr: Callable[[PartitionStory], None] = lambda story: None
         """Told when an ISR or its like is another."""
         self._published: dict[int, tuple[str, object]] = {}
@@ -295,6 +297,12 @@ class Oracle(Journal):
         if story.to_delete > story.given_up:
             self.counts["records deleted as asked"] += min(start, story.to_delete) - story.given_up
         story.given_up = start
+
+    def may_be_gone(self, story: PartitionStory, offset: int, size: int) -> bool:
+        """Whether nobody needs to have a record any more, in a log of `size` bytes."""
+        fact = story.facts[offset]
+        is_given_up = offset < max(story.to_delete, story.given_up)
+        return is_given_up or fact.is_excused or self._is_too_much(story.cleanup, fact, size)
 
     def _is_too_much(self, cleanup: Cleanup, fact: Fact, size: int) -> bool:
         too_old = cleanup.retention_ms is not None and fact.timestamp + cleanup.retention_ms < self.latest_ms

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ottla.log.paths import LOG_SUFFIX, SWAP_SUFFIX
@@ -41,6 +42,9 @@ COUNTED = {
     "%s is cut at offset %d, it ended at %d": "truncations",
     "%s starts anew at offset %d, it ended at %d": "truncations",
     "%s did not take the end of a transaction of %s (%s): it is another's by now": ENDS_REFUSED,
+    "%s: offsets %d to %d are in the remote tier": "segments copied to the tier",
+    "%s is on this disk from offset %d on (local retention)": "segments that only the tier has",
+    "%s begins at %d; from %d on it is in the remote tier": "followers that begin after the tier",
 }
 """What the nodes log, and what it is counted as."""
 
@@ -83,6 +87,11 @@ class _Scenario:
         self._oracle = oracle
         self._variation = variation
         self._script = script
+        names = workloads.drawn_by(seed) if variation.workloads is None else variation.workloads
+        kinds = [workloads.WORKLOADS[name].kind for name in names]
+        for kind in kinds:
+            plan = replace(plan, settings={**plan.settings, **kind.settings(world.random(f"settings for {kind.name}"))})
+        self._has_store = any(kind.has_store for kind in kinds)
         voters = plan.shape.voters()
         self.members = [
             Member(world, oracle, plan.node_settings(node), voters, plan.release) for node in plan.shape.nodes
@@ -91,9 +100,8 @@ class _Scenario:
         oracle.log_of = lambda node, key: by_id[node].stored_logs().get(key)
         self._inspector = Inspector(self.members, oracle)
         self._cast = Cast(world, oracle, plan, self.members)
-        names = workloads.drawn_by(seed) if variation.workloads is None else variation.workloads
         self._begun: list[Workload] = []
-        self._workloads: list[Workload] = [workloads.WORKLOADS[name].kind(self._cast) for name in names]
+        self._workloads: list[Workload] = [kind(self._cast) for kind in kinds]
 
     async def story(self) -> None:
         loop = self._world.loop
@@ -104,7 +112,7 @@ class _Scenario:
             workload.start()
         self._begun = self._workloads
         names = [client.name for client in self._cast.clients]
-        chaos = Chaos(self._world, self.members, names, self._oracle, self._variation)
+        chaos = Chaos(self._world, self.members, names, self._oracle, self._variation, has_store=self._has_store)
         if self._script is None:
             await chaos.rage()
         else:

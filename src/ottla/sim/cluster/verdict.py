@@ -73,10 +73,15 @@ def _check_cleaned(oracle: Oracle, story: PartitionStory, log: StoredLog, node: 
             )
 
 
+def _first_here(story: PartitionStory, leading: StoredLog) -> int:
+    """From where on all must be on the leader's disk. What is in the object store is looked at where it is."""
+    return leading.start if story.cleanup.tiered else min(story.given_up, leading.start)
+
+
 def _check_promises(oracle: Oracle, story: PartitionStory, leading: StoredLog) -> None:
     for offset, fact in story.facts.items():
         found = leading.records.get(offset)
-        if found is None and (story.cleanup.compact or offset < min(story.given_up, leading.start)):
+        if found is None and (story.cleanup.compact or offset < _first_here(story, leading)):
             continue
         if not fact.is_excused and (found is None or found.value != fact.value):
             instead = "nothing" if found is None else short(found.value)
@@ -87,7 +92,7 @@ def _check_promises(oracle: Oracle, story: PartitionStory, leading: StoredLog) -
             )
     for offset, (value, epoch) in story.appended.items():
         found = leading.records.get(offset)
-        if story.cleanup.compact or offset < min(story.given_up, leading.start):
+        if story.cleanup.compact or offset < _first_here(story, leading):
             continue
         if epoch == story.leader_epoch and not story.excuses and (found is None or found.value != value):
             oracle.complain(

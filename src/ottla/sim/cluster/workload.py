@@ -14,7 +14,8 @@ sees a promise broken, and counts there what it went through.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from random import Random
 from typing import ClassVar
 
 from ottla.sim.cluster.cast import Cast
@@ -23,6 +24,13 @@ from ottla.sim.cluster.logs import ReplicaLogs
 
 class Workload:
     name: ClassVar[str]
+    has_store: ClassVar[bool] = False
+    """Whether it uses the object store, in which things go wrong then too."""
+
+    @classmethod
+    def settings(cls, random: Random) -> Mapping[str, str]:
+        """What it needs of the nodes' configs."""
+        return {}
 
     def __init__(self, cast: Cast) -> None:
         self.cast = cast

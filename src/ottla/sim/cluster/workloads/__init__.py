@@ -13,6 +13,7 @@ from ottla.sim.cluster.workloads.commits import Commits
 from ottla.sim.cluster.workloads.groups import ClassicGroup, ConsumerGroup
 from ottla.sim.cluster.workloads.records import Records
 from ottla.sim.cluster.workloads.tables import Tables
+from ottla.sim.cluster.workloads.tiers import Tiers
 from ottla.sim.cluster.workloads.upgrade import Upgrade
 from ottla.sim.cluster.workloads.voters import Voters
 from ottla.sim.cluster.workloads.windows import Windows
@@ -38,6 +39,7 @@ WORKLOADS: Final[Mapping[str, Drawn]] = {
         Drawn(Windows, 0.3),
         Drawn(Voters, 0.8),
         Drawn(Upgrade, 1.0),
+        Drawn(Tiers, 0.25),
     )
 }  # fmt: skip
 
