@@ -13,7 +13,7 @@ from ottla.pipeline.connectors.topic_source import (
     check_decoding,
     columned,
     decoding_options,
-    test_rows,
+    rows_of_records,
     value_columns,
 )
 from ottla.pipeline.options import option
@@ -79,8 +79,8 @@ class TopicTable(Source):
         rows = newest.select("newest.*").where(col("value").isNotNull())
         return rows.select("value.*", *(name for name in rows.columns if name != "value")) if _is_json(given) else rows
 
-    def of_test(self, spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
-        return test_rows(self, spark, rows)
+    def test_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        return rows_of_records(self, rows)
 
 
 _RECORD = ["key", "value", "topic", "partition", "offset", "timestamp"]
