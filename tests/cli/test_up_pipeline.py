@@ -140,7 +140,7 @@ def test_without_the_libraries_one_line_says_how_to_get_them(monkeypatch: pytest
 def test_a_line_tells_what_was_sold() -> None:
     rows = [{"item": "pears", "orders": 2, "worth": 3.5}, {"item": "apples", "orders": 7, "worth": 1}]
     told = line_of("2026-11-16T12:00:05.000Z", rows)
-    assert re.fullmatch(r"\d\d:\d\d:05  7 apples, 2 pears sold in 5 s for 4.50", told)
+    assert re.fullmatch(r"\d\d:\d\d:05  sold in 5 s: apples 7, pears 2; worth 4.50", told)
 
 
 def test_make_up_starts_the_broker_first_and_says_what_brings_pyspark(tmp_path: Path) -> None:

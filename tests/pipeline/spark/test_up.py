@@ -31,7 +31,7 @@ def test_what_comes_out_is_seen_again_after_a_restart_and_nothing_stays_behind(t
 def run_until_it_is_seen(up: Up) -> None:
     def is_seen() -> bool:
         assert "it has ended" not in up.text and up.process.poll() is None
-        return len(re.findall(r"pipeline: \d\d:\d\d:\d\d  \d+ .* sold in 5 s for", up.text)) >= 2
+        return len(re.findall(r"pipeline: \d\d:\d\d:\d\d  sold in 5 s: \w+ \d+", up.text)) >= 2
 
     until(is_seen, lambda: up.text, within_s=240)
     family = up.family()

@@ -31,6 +31,8 @@ _FIRST_LINES: Final = 12
 _LATER_EVERY_S: Final = 60.0
 _KEEP_MS: Final = 3_600_000
 _GIVE_UP_S: Final = 3.0
+_FIRST_CLIENTS_S: Final = 10.0
+"""Whoever starts a broker tries it at once, perhaps with a pip of his own; what is installed here can wait for that."""
 
 
 def tell(line: str) -> None:
@@ -95,6 +97,8 @@ def installed(command: str, folder: Path, life: Life) -> bool:
             "PySpark is being installed in the background (500 MB, only the first time), then a small pipeline starts."
         )
         tell("The broker does not wait for it; --no-spark (make up ARGS=--no-spark) leaves it out.")
+        if life.over.wait(_FIRST_CLIENTS_S):
+            return False
     log, space = folder / "install.log", folder / "tmp"
     space.mkdir(exist_ok=True)
     try:
@@ -126,9 +130,9 @@ class Shop:
         self._told_at = 0.0
         self._ordered_at = 0.0
 
-    def tend(self) -> None:
-        """For a moment."""
-        if time.monotonic() - self._ordered_at >= _ORDER_EVERY_S:
+    def tend(self, *, is_open: bool) -> None:
+        """For a moment. Orders come when they are dealt with, so that there is no heap of old ones at first."""
+        if is_open and time.monotonic() - self._ordered_at >= _ORDER_EVERY_S:
             self._ordered_at = time.monotonic()
             item = self._chance.choice(list(ITEMS))
             price = round(ITEMS[item] * self._chance.uniform(0.8, 1.2), 2)
@@ -138,7 +142,7 @@ class Shop:
         self._came([json.loads(value) for one in came if one.error() is None and (value := one.value()) is not None])
 
     def _came(self, rows: list[dict[str, Any]]) -> None:
-        for since in dict.fromkeys(row["since"] for row in rows):
+        for since in sorted({row["since"] for row in rows}):
             now = time.monotonic()
             if self._told >= _FIRST_LINES and now - self._told_at < _LATER_EVERY_S:
                 continue
@@ -150,32 +154,33 @@ class Shop:
 
 def line_of(since: str, rows: list[dict[str, Any]]) -> str:
     began = datetime.fromisoformat(since).astimezone()
-    sold = ", ".join(f"{row['orders']} {row['item']}" for row in sorted(rows, key=lambda row: str(row["item"])))
+    sold = ", ".join(f"{row['item']} {row['orders']}" for row in sorted(rows, key=lambda row: str(row["item"])))
     worth = sum(float(row["worth"]) for row in rows)
-    return f"{began:%H:%M:%S}  {sold} sold in 5 s for {worth:.2f}"
+    return f"{began:%H:%M:%S}  sold in 5 s: {sold}; worth {worth:.2f}"
 
 
 def run(address: str, folder: Path, life: Life) -> None:
     from ottla.cli.supervise.child import last_error
     from ottla.pipeline import cluster_questions
+    from ottla.pipeline.checkpoint import Checkpoint
 
     for topic in (ORDERS, SALES):
         cluster_questions.create_topic(address, topic, 1, retention_ms=str(_KEEP_MS))
-    log = folder / "pipeline.log"
+    log, checkpoint = folder / "pipeline.log", Checkpoint(folder / "state")
     command = [sys.executable, "-m", "ottla.cli.main", "pipeline", "run", str(SPEC), "-b", address]
-    command += ["--checkpoint", str(folder / "state"), "--while-stdin-is-open"]
+    command += ["--checkpoint", str(checkpoint.folder), "--while-stdin-is-open"]
     with child(command, log) as process:
         tell(f"a small one starts, on Spark: orders of topic {ORDERS} become sales in topic {SALES} ({SPEC})")
         shop = Shop(address)
         while not life.over.is_set():
-            shop.tend()
+            shop.tend(is_open=(checkpoint.status() or {}).get("state") == "running")
             if process.poll() is not None:
                 tell(f"it has ended: {last_error(log, 0, or_last=True)} (all that it said is in {log})")
                 return
 
 
 def main(address: str, folder: Path, first: str) -> None:
-    os.nice(10)  # it is there to be looked at; the node is there to work
+    os.nice(5)  # it is there to be looked at; the node is there to work
     life = Life()
     folder.mkdir(exist_ok=True)
     try:
