@@ -22,7 +22,7 @@ def test_its_own_tests_pass(spark: Any, tmp_path: Path) -> None:
         assert run_test(spec, test, spark, tmp_path / "trying").problems == (), test.name
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_what_comes_out_is_seen_again_after_a_restart_and_nothing_stays_behind(tmp_path: Path) -> None:
     for _ in range(2):
         run_until_it_is_seen(Up(tmp_path / "data", "--spark"))
@@ -33,7 +33,7 @@ def run_until_it_is_seen(up: Up) -> None:
         assert "it has ended" not in up.text and up.process.poll() is None
         return len(re.findall(r"pipeline: \d\d:\d\d:\d\d  sold in 5 s: \w+ \d+", up.text)) >= 2
 
-    until(is_seen, lambda: up.text, within_s=240)
+    until(is_seen, lambda: up.text, within_s=600)
     family = up.family()
     assert any("java" in one.name() for one in family)
     assert up.interrupt() == 0
