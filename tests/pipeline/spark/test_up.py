@@ -25,7 +25,11 @@ def test_its_own_tests_pass(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.timeout(1500)
 def test_what_comes_out_is_seen_again_after_a_restart_and_nothing_stays_behind(tmp_path: Path) -> None:
     for _ in range(2):
-        run_until_it_is_seen(Up(tmp_path / "data", "--spark"))
+        up = Up(tmp_path / "data", "--spark")
+        try:
+            run_until_it_is_seen(up)
+        finally:
+            up.process.kill()
 
 
 def run_until_it_is_seen(up: Up) -> None:
