@@ -1,5 +1,6 @@
 # Everything starts from `python3` (3.11 or newer): the first target that needs it makes .venv and installs into it.
-#   make up        a broker on 127.0.0.1:9092 (make up ARGS="--port 9999 --data /tmp/x")
+#   make up        a broker on 127.0.0.1:9092 (make up ARGS="--port 9999 --data /tmp/x"), and in the background a small
+#                  pipeline on PySpark, which it installs (make up ARGS=--no-spark leaves it out)
 #   make test      lint and the tests; test-long adds the slow ones; test-kafka those beside Apache Kafka (needs Java);
 #                  test-spark those with PySpark, which it installs; test-spark-long with 100 kills
 #                  (make test WORKERS=0 ARGS="tests/log -x": one after the other, some of them)
@@ -17,6 +18,7 @@ BIN    := $(VENV)/bin
 RUN    := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 SPARK  := $(VENV)/.installed-spark
+AGAIN  := $(MAKE)
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 ARGS   ?=
 DURATION ?= 30
@@ -42,13 +44,15 @@ $(DEV): $(RUN)
 	@$(PIP) -e '.[test,lint,bench]'
 	@touch $@
 
-$(SPARK): $(DEV)
+# Not by -e '.[pipelines]': that would install ottla itself anew, which may run meanwhile.
+$(SPARK): $(RUN)
 	@echo "Installing PySpark (only the first time; 500 MB) ..."
-	@$(PIP) -e '.[pipelines]'
+	@$(BIN)/python tools/requirements_of.py pipelines | $(PIP) -r /dev/stdin
 	@touch $@
 
+# The broker does not wait for PySpark: what brings it is told to `ottla up`, which does so once it is up.
 up: $(RUN)
-	@exec $(BIN)/ottla up $(ARGS)
+	@exec $(BIN)/ottla up --spark --spark-first '$(AGAIN) -s $(SPARK)' $(ARGS)
 
 test: lint
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow and not kafka and not spark' $(ARGS)
@@ -60,10 +64,10 @@ test-kafka: $(DEV)
 	@$(BIN)/python -m pytest -m kafka $(ARGS)
 
 # One after the other: a Spark is a whole machine's work.
-test-spark: $(SPARK)
+test-spark: $(DEV) $(SPARK)
 	@$(BIN)/python -m pytest -m 'spark and not slow' tests/spark tests/pipeline $(ARGS)
 
-test-spark-long: $(SPARK)
+test-spark-long: $(DEV) $(SPARK)
 	@$(BIN)/python -m pytest -m spark tests/spark tests/pipeline $(ARGS)
 
 sim: $(RUN)

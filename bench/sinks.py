@@ -38,7 +38,7 @@ Figures = dict[str, Any]
 def spark() -> Any:
     from pyspark.sql import SparkSession
 
-    prepare()
+    prepare(local=True)
     builder = SparkSession.builder.master("local[*]").appName("ottla bench").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "3g")
     builder = builder.config("spark.driver.maxResultSize", "2g").config("spark.sql.shuffle.partitions", "2")

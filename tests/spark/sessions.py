@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ottla.spark.java import prepare
+from ottla.spark.java import BRIEF, prepare
 from ottla.testing import spark_connector
 
 
@@ -18,7 +18,7 @@ from ottla.testing import spark_connector
 def running_spark(folder: Path) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
-    prepare()
+    prepare(local=True)
     builder = SparkSession.builder.master("local[2, 3]")
     if spark_connector.available():
         builder = builder.config("spark.jars", ",".join(map(str, spark_connector.connector_jars())))
@@ -31,7 +31,7 @@ def running_spark(folder: Path) -> Iterator[Any]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder}")
+        .config("spark.driver.extraJavaOptions", f"{BRIEF} -Dderby.system.home={folder}")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")

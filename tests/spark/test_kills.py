@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -32,13 +32,10 @@ ROOT = Path(__file__).resolve().parents[2]
 class Driver:
     """Started again whenever it has died, as a cluster's manager does."""
 
-    def __init__(
-        self, cluster: ProcessCluster, folder: Path, writes: str, script: str = "spark/copying_driver"
-    ) -> None:
-        self._script = ROOT / "tests" / f"{script}.py"
-        self._arguments = [cluster.bootstrap, "in", "out", str(folder), writes]
+    def __init__(self, command: Sequence[str], folder: Path, checkpoint: Path) -> None:
+        self._command = [sys.executable, *command]
         self._output = folder / "driver.out"
-        self._commits = folder / "checkpoint" / "commits"
+        self._commits = checkpoint / "commits"
         self._stopped = False
         self._lock = threading.Lock()
         self.starts = 0
@@ -46,12 +43,12 @@ class Driver:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _start(self) -> None:
-        command = [sys.executable, str(self._script), *self._arguments]
         path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env={**os.environ, "PYTHONPATH": path}
-            )
+                self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                env={**os.environ, "PYTHONPATH": path},
+            )  # fmt: skip
         self.starts += 1
 
     def _watch(self) -> None:
@@ -94,6 +91,11 @@ class Driver:
         return self._output.read_text(errors="replace")[-3000:]
 
 
+def driver_of(cluster: ProcessCluster, folder: Path, writes: str, script: str = "spark/copying_driver") -> Driver:
+    command = [str(ROOT / "tests" / f"{script}.py"), cluster.bootstrap, "in", "out", str(folder), writes]
+    return Driver(command, folder, folder / "checkpoint")
+
+
 def _kill(process: psutil.Process) -> None:
     try:
         process.kill()
@@ -108,8 +110,14 @@ def _is_python(process: psutil.Process) -> bool:
         return False
 
 
+def numbered(number: int) -> bytes:
+    return b"%08d" % number
+
+
 @contextmanager
-def writing(cluster: ProcessCluster) -> Iterator[list[bytes]]:
+def writing(
+    cluster: ProcessCluster, topic: str = "in", value_of: Callable[[int], bytes] = numbered
+) -> Iterator[list[bytes]]:
     """Numbered records until it is left; gives those that were acknowledged, which in the end are all."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "linger.ms": 5})
     written: list[bytes] = []
@@ -119,8 +127,8 @@ def writing(cluster: ProcessCluster) -> Iterator[list[bytes]]:
         for number in count():
             if ended.is_set():
                 return
-            value = b"%08d" % number
-            producer.produce("in", value, value, partition=number % PARTITIONS, on_delivery=told)
+            value = value_of(number)
+            producer.produce(topic, value, numbered(number), partition=number % PARTITIONS, on_delivery=told)
             producer.poll(0)
             time.sleep(0.005)
 
@@ -138,7 +146,7 @@ def writing(cluster: ProcessCluster) -> Iterator[list[bytes]]:
         assert producer.flush(120) == 0
 
 
-def committed_in(cluster: ProcessCluster) -> list[bytes]:
+def committed_in(cluster: ProcessCluster, topic: str = "out", partitions: int = PARTITIONS) -> list[bytes]:
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -147,10 +155,10 @@ def committed_in(cluster: ProcessCluster) -> list[bytes]:
             "enable.partition.eof": True,
         }
     )
-    consumer.assign([TopicPartition("out", partition, 0) for partition in range(PARTITIONS)])
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     found: list[bytes] = []
     ends = 0
-    while ends < PARTITIONS:
+    while ends < partitions:
         message = consumer.poll(60)
         assert message is not None, "neither a record nor the end came"
         if (error := message.error()) is None:
@@ -183,14 +191,15 @@ def test_every_record_is_copied_exactly_once(tmp_path: Path, writes: str, kills:
         topics = [NewTopic(name, PARTITIONS, 3) for name in ("in", "out")]
         for future in admin.create_topics(topics).values():
             future.result(60)
-        driver = Driver(cluster, tmp_path, writes)
+        driver = driver_of(cluster, tmp_path, writes)
         try:
             with writing(cluster) as written:
-                for victim in victims:
-                    _wait_for_progress(driver)
+                for number, victim in enumerate(victims):
+                    wait_for_progress(driver)
                     time.sleep(chance.uniform(0, 3))
-                    _strike(victim, driver, cluster, chance)
-                _wait_for_progress(driver)
+                    strike(victim, driver, cluster, chance)
+                    print(f"{number + 1} of {kills}: {victim}, batch {driver.last_commit}", flush=True)
+                wait_for_progress(driver)
             _wait_until_all_is_copied(cluster, len(written), driver)
         finally:
             driver.stop()
@@ -200,7 +209,7 @@ def test_every_record_is_copied_exactly_once(tmp_path: Path, writes: str, kills:
         print(f"{len(written)} records, {driver.starts} starts of the driver, {driver.last_commit + 1} micro-batches")
 
 
-def _strike(victim: str, driver: Driver, cluster: ProcessCluster, chance: random.Random) -> None:
+def strike(victim: str, driver: Driver, cluster: ProcessCluster, chance: random.Random) -> None:
     if victim == "driver":
         driver.kill()
     elif victim == "worker":
@@ -212,7 +221,7 @@ def _strike(victim: str, driver: Driver, cluster: ProcessCluster, chance: random
         cluster.start(node)
 
 
-def _wait_for_progress(driver: Driver) -> None:
+def wait_for_progress(driver: Driver) -> None:
     before = driver.last_commit
     until(lambda: driver.last_commit > before, driver.output, within_s=RESTART_WITHIN_S)
 

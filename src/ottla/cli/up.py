@@ -58,6 +58,11 @@ consumer.close()
 @log_format_option
 @click.option("--set", "given", type=NameValue(), multiple=True, help="Any of Kafka's broker configs; repeatable.")
 @click.option("--detach", is_flag=True, help="Go into the background once the node answers.")
+@click.option(
+    "--spark/--no-spark", default=False,
+    help='Also run a small pipeline on Spark, in the background. Needs `pip install "ottla[pipelines]"`.',
+)  # fmt: skip
+@click.option("--spark-first", default="", hidden=True, help="A command that installs PySpark, for `make up`.")
 @outcome_option
 def command(
     brokers: int | None,
@@ -68,6 +73,8 @@ def command(
     log_format: str | None,
     given: tuple[tuple[str, str], ...],
     detach: bool,
+    spark: bool,
+    spark_first: str,
     output: str | None,
 ) -> None:
     """Start a node here and now: a Kafka broker on 127.0.0.1:9092. Ctrl-C stops it, its data stay.
@@ -77,10 +84,12 @@ def command(
     """
     ctrl_c = CtrlC()
 
+    from ottla.cli.demo import beside
     from ottla.cli.pid_file import PidFile, running
     from ottla.model.errors import OttlaError
 
     begun = time.monotonic()
+    demo = beside.Wanted(spark, spark_first)
     folder = folder.absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,7 +110,7 @@ def command(
         if brokers is not None or controllers is not None or (folder / FILE_NAME).exists():
             from ottla.cli.supervise.up import Wanted, run_cluster
 
-            wanted = Wanted(folder, brokers, controllers, port, metrics_port, watched | dict(given))
+            wanted = Wanted(folder, brokers, controllers, port, metrics_port, watched | dict(given), demo)
             run_cluster(wanted, pid_file, detach=detach, output=output, begun=begun)
             return
         if metrics_port is not None:
@@ -112,6 +121,8 @@ def command(
         raise
 
     def run(tell: Callable[[str], None]) -> bool:
+        pipeline = beside.Beside(demo, folder)
+
         def format_if_new() -> None:
             from ottla.cli import format_dirs
 
@@ -120,11 +131,13 @@ def command(
         def started(address: str) -> None:
             pid_file.write(os.getpid(), address)
             tell(address)
+            pipeline.start(address)
 
         try:
             pid_file.write(os.getpid(), "")
             return run_node(config, started, ctrl_c, first=format_if_new)
         finally:
+            pipeline.end()
             pid_file.remove()
 
     if detach:
@@ -132,9 +145,13 @@ def command(
 
         pid, address = start_detached(folder, run)
         pid_file.close()
-        _tell(output, _Started(address, folder, pid, time.monotonic() - begun, folder / LOG_NAME))
+        _tell(output, _Started(address, folder, pid, time.monotonic() - begun, folder / LOG_NAME, demo.runs))
         return
-    lasted = run(lambda address: _tell(output, _Started(address, folder, os.getpid(), time.monotonic() - begun, None)))
+
+    def tell(address: str) -> None:
+        _tell(output, _Started(address, folder, os.getpid(), time.monotonic() - begun, None, demo.runs))
+
+    lasted = run(tell)
     note("Stopped; the data stay." if lasted else BEFORE_START)
 
 
@@ -169,6 +186,7 @@ class _Started(NamedTuple):
     seconds: float
     log: Path | None
     """Of a node in the background."""
+    has_pipeline: bool
 
 
 def _tell(output: str | None, node: _Started) -> None:
@@ -192,6 +210,12 @@ def _greet(node: _Started) -> None:
     if node.log is not None:
         click.echo(f"  runs  in the background, pid {node.pid}, log in {node.log}")
     click.echo(f"  stop  {stop if node.log is not None else f'Ctrl-C (or: {stop})'}")
+    if not node.has_pipeline:
+        from ottla.cli.demo.beside import remark
+
+        click.echo(f"  more  {remark()}")
+    elif node.log is not None:
+        click.echo("  more  a small pipeline starts too, and tells what comes out in the log")
     click.echo(f"\nTo try it, in Python{'' if is_on_path(sys.executable) else f' ({sys.executable})'}:\n")
     for line in SNIPPET.format(address=node.address).splitlines():
         click.echo(f"  {line}" if line else "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from ottla.model.errors import OttlaError
 from ottla.pipeline.connectors.port import Sink, Source, SparkSession
 from ottla.pipeline.flow import build, from_sources, queries
@@ -18,12 +20,19 @@ def problems(spec: Spec, *, ask: bool = True) -> list[Problem]:
             *(("sources", name, entry.source) for name, entry in spec.sources.items()),
             *(("sinks", name, entry.sink) for name, entry in spec.sinks.items()),
         ]
-        for part, name, connector in there:
-            try:
-                found.extend(one.below((part, name)) for one in connector.check_there())
-            except OttlaError as error:
-                found.append(Problem((part, name), str(error), at_name=True))
+        with ThreadPoolExecutor(
+            max_workers=len(there)
+        ) as threads:  # so that one that does not answer is waited for once
+            for told in threads.map(lambda one: _asked(*one), there):
+                found.extend(told)
     return found
+
+
+def _asked(part: str, name: str, connector: Source | Sink) -> list[Problem]:
+    try:
+        return [one.below((part, name)) for one in connector.check_there()]
+    except OttlaError as error:
+        return [Problem((part, name), str(error), at_name=True)]
 
 
 def _functions(spec: Spec) -> list[Problem]:

@@ -20,16 +20,18 @@ _ALWAYS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
-def started(name: str, resources: Resources) -> SparkSession:
+def started(name: str, resources: Resources, *, brief: bool = False) -> SparkSession:
+    """`brief`: for seconds, so that to compile code for speed, or to look at it closely, would take the longest."""
     try:
         from pyspark.sql import SparkSession as Spark
     except ImportError:
         raise OttlaError('pipelines need PySpark: `pip install "ottla[pipelines]"`') from None
-    from ottla.spark.java import prepare
+    from ottla.spark.java import BRIEF, prepare
 
-    prepare()
+    prepare(local=resources.master.startswith("local["))
     memory = f"{max(resources.memory.bytes >> 20, 256)}m"
     builder = Spark.builder.master(resources.master).appName(name)
     settings = {
@@ -39,6 +41,8 @@ def started(name: str, resources: Resources) -> SparkSession:
         "spark.sql.shuffle.partitions": str(resources.partitions),
         **(resources.spark or {}),
     }
+    if brief:
+        settings[_JAVA_OPTIONS] = f"{BRIEF} {settings.get(_JAVA_OPTIONS, '')}".strip()
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

@@ -16,8 +16,15 @@ from pathlib import Path
 from typing import Final
 
 from ottla.model.errors import OttlaError
+from ottla.spark.worker_python import worker_python
 
 OLDEST: Final = 17  # that Spark 4 runs on
+BRIEF: Final = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -XX:+UnlockDiagnosticVMOptions "
+    "-XX:-BytecodeVerificationRemote"
+)
+"""Options of a Java that runs for seconds: half of its CPU would go into compiling well, and verifying, what is hardly
+run."""
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _ADVICE: Final = (
     f"Spark needs Java {OLDEST} or newer. On Debian and Ubuntu `apt install openjdk-17-jre-headless` brings it, or "
@@ -25,11 +32,15 @@ _ADVICE: Final = (
 )
 
 
-def prepare() -> Path:
-    """Sets JAVA_HOME and PYSPARK_PYTHON for a session that is made in this process; OttlaError if there is no Java."""
+def prepare(*, local: bool = False) -> Path:
+    """Sets JAVA_HOME and PYSPARK_PYTHON for a session that is made in this process; OttlaError if there is no Java.
+
+    `local`: executors are on this machine, as with the master `local[*]`; then Python processes start faster.
+    """
     home = java_home()
     os.environ["JAVA_HOME"] = str(home)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = worker_python() if local else sys.executable
     return home
 
 

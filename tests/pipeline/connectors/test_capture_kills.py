@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from tests.spark.test_kills import PARTITIONS, RESTART_WITHIN_S, Driver, _strike, committed_in
+from tests.spark.test_kills import PARTITIONS, RESTART_WITHIN_S, committed_in, driver_of, strike, wait_for_progress
 from tests.waiting import until
 
 from ottla.testing.postgres import Postgres
@@ -57,7 +57,10 @@ def _captured(cluster: ProcessCluster) -> list[int]:
     return [json.loads(value)["n"] for value in committed_in(cluster)]
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])])
+MANY = int(os.environ.get("OTTLA_KILLS", 100))
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])])
 @pytest.mark.timeout(1200)
 def test_every_change_is_captured_exactly_once(tmp_path: Path, postgres: Postgres, kills: int) -> None:
     seed = int(os.environ.get("OTTLA_KILL_SEED", random.randrange(1 << 30)))
@@ -71,19 +74,20 @@ def test_every_change_is_captured_exactly_once(tmp_path: Path, postgres: Postgre
     with running_processes(tmp_path, 3, min_insync_replicas=2, transaction_state_log_min_isr=2) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         admin.create_topics([NewTopic("out", PARTITIONS, 3)])["out"].result(60)
-        driver = Driver(cluster, tmp_path, postgres.dsn, "pipeline/connectors/capturing_driver")
+        driver = driver_of(cluster, tmp_path, postgres.dsn, "pipeline/connectors/capturing_driver")
         try:
             with _changing(postgres):
-                for victim in victims:
-                    _wait_for_progress(driver)
+                for number, victim in enumerate(victims):
+                    wait_for_progress(driver)
                     time.sleep(chance.uniform(0, 3))
                     if victim == "postgres":
                         postgres.kill()
                         time.sleep(chance.uniform(0, 2))
                         postgres.start()
                     else:
-                        _strike(victim, driver, cluster, chance)
-                _wait_for_progress(driver)
+                        strike(victim, driver, cluster, chance)
+                    print(f"{number + 1} of {kills}: {victim}, batch {driver.last_commit}", flush=True)
+                wait_for_progress(driver)
             with psycopg.connect(postgres.dsn) as connection:
                 made = [n for (n,) in connection.execute("SELECT n FROM ledger")]
             until(lambda: len(_captured(cluster)) >= len(made), driver.output, within_s=RESTART_WITHIN_S)
@@ -93,8 +97,3 @@ def test_every_change_is_captured_exactly_once(tmp_path: Path, postgres: Postgre
         lost, doubled = [n for n in made if n not in found], [n for n, times in found.items() if times > 1]
         assert (lost[:5], doubled[:5], len(found)) == ([], [], len(made)), f"seed {seed}"
         print(f"{len(made)} changes, {driver.starts} starts of the driver, {driver.last_commit + 1} micro-batches")
-
-
-def _wait_for_progress(driver: Driver) -> None:
-    before = driver.last_commit
-    until(lambda: driver.last_commit > before, driver.output, within_s=RESTART_WITHIN_S)

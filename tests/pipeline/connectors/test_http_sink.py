@@ -9,10 +9,22 @@ from typing import Any
 
 import pytest
 from tests.pipeline.connectors.making import batch, problems_of, sink
+from tests.pipeline.spark.pipelines import run_once, spec_of
+from tests.spark.topics import messages, new_topic, write
 
+from ottla.cli.dlq.letters import letter
 from ottla.model.errors import OttlaError
 from ottla.pipeline.connectors.http_sink import HttpSink
 from ottla.pipeline.options import Span
+from ottla.testing.node import RunningNode
+
+SPEC = """
+name: mails
+sources:
+  rows: {{topic: {source}, decode: json, schema: "id BIGINT, bad BOOLEAN"}}
+sinks:
+  out: {{http: "{url}", from: rows, key: id, refused: topic, refused-to: {letters}}}
+"""
 
 
 class Server(ThreadingHTTPServer):
@@ -107,6 +119,27 @@ def test_rows_that_are_refused_fail_or_are_told_apart(
     assert [(row.status, row.answer, json.loads(row.body)) for row in told] == [
         (422, "no such customer", {"id": 2, "bad": True})
     ]
+
+
+def test_a_pipeline_goes_on_without_rows_that_are_refused_and_they_are_dead_letters(
+    spark: Any, server: Server, node: RunningNode, tmp_path: Path
+) -> None:
+    source, letters = new_topic(node), new_topic(node)
+    spec = spec_of(SPEC.format(source=source, letters=letters, url=server.url), node, tmp_path)
+    (problem,) = (
+        spec_of(SPEC.format(source=source, letters="nowhere", url=server.url), node, tmp_path)
+        .sinks["out"]
+        .sink.check_there()
+    )
+    assert "topic nowhere is not there" in problem.message
+    write(node, source, [json.dumps({"id": n, "bad": n % 3 == 0}).encode() for n in range(1, 10)])
+    run_once(spec, spark, tmp_path / "state")
+    assert sorted(body["id"] for body in server.effects.values()) == [1, 2, 4, 5, 7, 8]
+    dead = [letter(message) for message in messages(node, letters, "read_committed")]
+    assert sorted(json.loads(one.value or b"")["id"] for one in dead) == [3, 6, 9]
+    assert {json.dumps(one.about, sort_keys=True) for one in dead} == {
+        json.dumps({"pipeline": "mails", "reason": f"{server.url} answers 422: no such customer", "stage": "sinks.out"})
+    }
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
         "spark.default.parallelism": "2",
     }
-    session = started("tests", Resources(master="local[2]", spark=own))
+    session = started("tests", Resources(master="local[2]", spark=own), brief=True)
     yield session
     session.stop()
 

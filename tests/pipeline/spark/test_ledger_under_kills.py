@@ -1,79 +1,101 @@
-"""The ledger of examples/pipelines is killed again and again, and no money comes or goes."""
+"""The ledger of examples/pipelines on three nodes, while everything is killed at random: no money comes or goes.
+
+`-s` shows how far it is; OTTLA_KILLS says how many kills, OTTLA_KILL_SEED which.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.pipeline.spark.pipelines import EXAMPLES, values
-from tests.spark.topics import messages, new_topic, write
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from tests.pipeline.spark.pipelines import EXAMPLES
+from tests.spark.test_kills import (
+    PARTITIONS,
+    RESTART_WITHIN_S,
+    Driver,
+    committed_in,
+    strike,
+    wait_for_progress,
+    writing,
+)
+from tests.waiting import until
 
-from ottla.testing.node import RunningNode
+from ottla.testing.process_cluster import ProcessCluster, running_processes
 
 ACCOUNTS = [f"account-{number}" for number in range(20)]
-SEED = int(os.environ.get("OTTLA_KILL_SEED", "1"))
+MANY = int(os.environ.get("OTTLA_KILLS", 100))
 
 
-def transfers(chance: random.Random, first: int, count: int) -> list[bytes]:
-    made = []
-    for number in range(first, first + count):
-        payer, payee = chance.sample(ACCOUNTS, 2)
-        made.append({"id": f"t{number}", "payer": payer, "payee": payee, "amount": chance.randrange(0, 100)})
-    return [json.dumps(one).encode() for one in made]
+def transfer(number: int) -> bytes:
+    chance = random.Random(number)
+    payer, payee = chance.sample(ACCOUNTS, 2)
+    made = {"id": f"t{number}", "payer": payer, "payee": payee, "amount": chance.randrange(0, 100)}
+    return json.dumps(made).encode()
 
 
-def start(node: RunningNode, folder: Path, *more: str) -> subprocess.Popen[bytes]:
-    file = EXAMPLES / "ledger" / "pipeline.yaml"
-    given = ("pipeline", "run", str(file), "-b", node.address, "--checkpoint", str(folder / "state"), *more)
-    environment = os.environ | {"PYTHONPATH": os.path.abspath("src")}
-    with (folder / "log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "ottla.cli.main", *given], stderr=log, env=environment, start_new_session=True
-        )
+def rows(cluster: ProcessCluster, topic: str, partitions: int) -> list[Any]:
+    return [json.loads(value) for value in committed_in(cluster, topic, partitions)]
 
 
-@pytest.mark.timeout(3000)
-@pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.slow)])
-def test_money_is_conserved(kills: int, node: RunningNode, tmp_path: Path) -> None:
-    chance = random.Random(SEED)
-    if kills == 3:
-        new_topic(node, 2, "transfers")
-    written = [0, 0]
-    for _ in range(kills):
-        process = start(node, tmp_path)
-        deadline = time.monotonic() + 60
-        until = chance.uniform(0.0, 8.0)
-        while time.monotonic() < deadline:
-            write(node, "transfers", transfers(chance, sum(written), 50), chance.randrange(2))
-            written[0] += 50
-            # kills at any time after Spark has begun: it is the micro-batches that may break
-            if b": batch " in (tmp_path / "log").read_bytes().rpartition(b"starting Spark")[2]:
-                if until <= 0:
-                    break
-                until -= 0.3
-            time.sleep(0.3)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    last = start(node, tmp_path, "--once")
-    assert last.wait(600) == 0, (tmp_path / "log").read_text()[-3000:]
+@pytest.mark.parametrize("kills", [4, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])])
+@pytest.mark.timeout(1200)
+def test_money_is_conserved(kills: int, tmp_path: Path) -> None:
+    seed = int(os.environ.get("OTTLA_KILL_SEED", random.randrange(1 << 30)))
+    chance = random.Random(seed)
+    kinds = ["driver", "worker", "broker"]
+    victims = [*kinds, *chance.choices(kinds, k=kills - len(kinds))]
+    chance.shuffle(victims)
+    print(f"OTTLA_KILL_SEED={seed}: {Counter(victims)}")
+    with running_processes(tmp_path, 3, min_insync_replicas=2, transaction_state_log_min_isr=2) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic("transfers", PARTITIONS, 3)])["transfers"].result(60)
+        file = EXAMPLES / "ledger" / "pipeline.yaml"
+        command = ["-m", "ottla.cli.main", "pipeline", "run", str(file), "-b", cluster.bootstrap]
+        state = tmp_path / "state"
+        driver = Driver([*command, "--checkpoint", str(state)], tmp_path, state / "0" / "postings")
+        try:
+            with writing(cluster, "transfers", transfer) as written:
+                for number, victim in enumerate(victims):
+                    wait_for_progress(driver)
+                    time.sleep(chance.uniform(0, 3))
+                    strike(victim, driver, cluster, chance)
+                    print(f"{number + 1} of {kills}: {victim}, batch {driver.last_commit}", flush=True)
+                wait_for_progress(driver)
+            amounts = {one["id"]: one["amount"] for one in map(json.loads, written)}
+            right = {name for name, amount in amounts.items() if amount > 0}
+            until(lambda: _all_are_posted(cluster, len(right)), driver.output, within_s=RESTART_WITHIN_S)
+        finally:
+            driver.stop()
+        postings = rows(cluster, "ledger-postings", 3)
+        assert Counter(one["id"] for one in postings) == dict.fromkeys(right, 2), f"seed {seed}"
+        assert sum(one["amount"] for one in postings) == 0
+        dead = [one["id"] for one in rows(cluster, "ledger-dead-letters", 1)]
+        assert sorted(dead) == sorted(set(amounts) - right), f"seed {seed}"
+        balances = {one["account"]: one for one in rows(cluster, "ledger-balances", 3)}
+        assert {name: one["balance"] for name, one in balances.items()} == _sums(postings), f"seed {seed}"
+        assert sum(one["balance"] for one in balances.values()) == 0
+        print(f"{len(written)} transfers, {driver.starts} starts of the driver, {driver.last_commit + 1} micro-batches")
 
-    amounts = {
-        one["id"]: one["amount"] for message in messages(node, "transfers") for one in [json.loads(message.value())]
-    }
-    right = {name for name, amount in amounts.items() if amount > 0}
-    postings = values(node, "ledger-postings")
-    assert Counter(one["id"] for one in postings) == dict.fromkeys(right, 2)
-    assert sum(one["amount"] for one in postings) == 0
-    dead = [json.loads(message.value())["id"] for message in messages(node, "ledger-dead-letters", "read_committed")]
-    assert sorted(dead) == sorted(set(amounts) - right)
-    balances = {one["account"]: one for one in values(node, "ledger-balances")}
-    assert sum(one["balance"] for one in balances.values()) == 0
-    assert sum(one["postings"] for one in balances.values()) == len(postings)
+
+def _all_are_posted(cluster: ProcessCluster, right: int) -> bool:
+    """By both queries, which do not wait for one another."""
+    time.sleep(1)
+    if len(committed_in(cluster, "ledger-postings", 3)) < 2 * right:
+        return False
+    latest = {one["account"]: one["postings"] for one in rows(cluster, "ledger-balances", 3)}
+    return bool(sum(latest.values()) >= 2 * right)
+
+
+def _sums(postings: list[Any]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for one in postings:
+        found[one["account"]] += one["amount"]
+    return dict(found)

@@ -38,7 +38,7 @@ def command(file: Path, with_spark: bool, offline: bool, bootstrap: str | None, 
     if with_spark:
         from ottla.pipeline.spark_session import started
 
-        session = started(spec.name, spec.resources)
+        session = started(spec.name, spec.resources, brief=True)
         try:
             checking.with_spark(spec, session)
         finally:

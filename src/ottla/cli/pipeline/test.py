@@ -25,7 +25,7 @@ def command(file: Path, only: str | None, output: str | None) -> None:
     tests = [test for test in spec.tests if only is None or only in test.name]
     if not tests:
         raise OttlaError(f"{file} has no tests" + ("" if only is None else f" with {only!r} in their name"))
-    session = started(spec.name, spec.resources)
+    session = started(spec.name, spec.resources, brief=True)
     outcomes = []
     try:
         for test in tests:

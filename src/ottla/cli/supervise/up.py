@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ottla import __version__
+from ottla.cli.demo import beside
 from ottla.cli.output import count, note, print_outcome
 from ottla.cli.supervise.starting import Prepared, chosen_layout, prepare, supervise
 
@@ -27,6 +28,7 @@ class Wanted(NamedTuple):
     port: int
     metrics_port: int | None
     configs: Mapping[str, str]
+    demo: beside.Wanted
 
 
 class _Started(NamedTuple):
@@ -36,6 +38,8 @@ class _Started(NamedTuple):
     seconds: float
     log: Path | None
     """Of a supervisor in the background."""
+    demo: Path | None
+    """Where the small pipeline says how it is doing, if it was asked for: on the screen is the table of nodes."""
 
 
 def run_cluster(wanted: Wanted, pid_file: PidFile, *, detach: bool, output: str | None, begun: float) -> None:
@@ -47,19 +51,26 @@ def run_cluster(wanted: Wanted, pid_file: PidFile, *, detach: bool, output: str 
     assert layout is not None
     prepared = prepare(folder, layout, wanted.port, wanted.metrics_port, wanted.configs, HOST)
 
+    demo_log = folder / beside.LOG_NAME
+
     def run(tell: Callable[[str], None]) -> None:
+        pipeline = beside.Beside(wanted.demo, folder, demo_log)
+
         def started() -> None:
             pid_file.write(os.getpid(), prepared.bootstrap)
             tell(prepared.bootstrap)
+            pipeline.start(prepared.bootstrap)
 
         try:
             pid_file.write(os.getpid(), "")
             supervise(folder, prepared, pid_file, started)
         finally:
+            pipeline.end()
             pid_file.remove()
 
     def told(pid: int, log: Path | None) -> None:
-        _tell(output, _Started(prepared, folder, pid, time.monotonic() - begun, log))
+        shown = demo_log if wanted.demo.runs else None
+        _tell(output, _Started(prepared, folder, pid, time.monotonic() - begun, log, shown))
 
     if detach:
         from ottla.cli.detach import LOG_NAME, start_detached
@@ -127,6 +138,8 @@ def _greet(started: _Started) -> None:
     click.echo(f"  nodes       {ottla} node list|stop|start|restart|kill {data}")
     stop = f"{ottla} down {data}"
     click.echo(f"  stop        {stop if started.log is not None else f'Ctrl-C (or: {stop})'}")
+    told = f"a small one on Spark tells how it is doing in {started.demo}" if started.demo else beside.remark()
+    click.echo(f"  {'pipeline' if started.demo else 'more':12}{told}")
     click.echo(f"\nTo try it, in Python{'' if is_on_path(sys.executable) else f' ({sys.executable})'}:\n")
     for line in SNIPPET.format(address=bootstrap).splitlines():
         click.echo(f"  {line}" if line else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ottla.model.errors import OttlaError
 from ottla.pipeline.connectors.delta_sink import open_table
@@ -48,14 +48,18 @@ class DeltaSource(Source):
             yield Problem(("delta",), str(error))
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        return self._reading(spark.readStream, spark)
-
-    def table(self, spark: SparkSession) -> DataFrame:
-        return self._reading(spark.read, spark)
-
-    def _reading(self, reader: Any, spark: SparkSession) -> DataFrame:
-        from ottla.pipeline.connectors.delta_reading import FORMAT, DeltaRows, Reading
+        from ottla.pipeline.connectors.delta_reading import FORMAT, DeltaRows
 
         spark.dataSource.register(DeltaRows)
-        reading = Reading(self.location, self.given.start == "latest", self.given.changes == "ignore")
-        return reader.format(FORMAT).options(**reading.to_options()).load()
+        return spark.readStream.format(FORMAT).options(**self._options()).load()
+
+    def table(self, spark: SparkSession) -> DataFrame:
+        from ottla.pipeline.connectors.delta_reading import DeltaRows
+        from ottla.pipeline.connectors.late_reading import read_late
+
+        return read_late(spark, DeltaRows, self._options())
+
+    def _options(self) -> dict[str, str]:
+        from ottla.pipeline.connectors.delta_reading import Reading
+
+        return Reading(self.location, self.given.start == "latest", self.given.changes == "ignore").to_options()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ottla.model.errors import OttlaError
 from ottla.pipeline.connectors.files_sink import FORMATS
@@ -55,18 +55,25 @@ class FilesSource(Source):
             yield Problem(("files",), f"there is no folder {self.location.url}")
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        return self._reading(spark.readStream, spark)
-
-    def table(self, spark: SparkSession) -> DataFrame:
-        return self._reading(spark.read, spark)
-
-    def _reading(self, reader: Any, spark: SparkSession) -> DataFrame:
-        from ottla.pipeline.connectors.files_reading import FORMAT, FileRows, Reading
+        from ottla.pipeline.connectors.files_reading import FORMAT, FileRows
 
         spark.dataSource.register(FileRows)
+        reader = spark.readStream.format(FORMAT).options(**self._options())
         try:
-            reading = Reading(self.location, self.given.format, self.given.max_files)
-            reader = reader.format(FORMAT).options(**reading.to_options())
             return (reader if self.given.schema is None else reader.schema(self.given.schema)).load()
         except OSError as error:
             raise OttlaError(f"{self.location.url} cannot be read: {first_line(error)}") from error
+
+    def table(self, spark: SparkSession) -> DataFrame:
+        from ottla.pipeline.connectors.files_reading import FileRows
+        from ottla.pipeline.connectors.late_reading import read_late
+
+        try:
+            return read_late(spark, FileRows, self._options(), self.given.schema)
+        except OSError as error:
+            raise OttlaError(f"{self.location.url} cannot be read: {first_line(error)}") from error
+
+    def _options(self) -> dict[str, str]:
+        from ottla.pipeline.connectors.files_reading import Reading
+
+        return Reading(self.location, self.given.format, self.given.max_files).to_options()

@@ -7,7 +7,6 @@ the same whenever that row is sent, and the other side must do things once for e
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,10 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from ottla.model.errors import OttlaError
+from ottla.pipeline import cluster_questions
 from ottla.pipeline.connectors.changes import check_columns, not_written
 from ottla.pipeline.connectors.port import Batch, DataFrame, Sink, StructType
 from ottla.pipeline.connectors.storage import first_line, missing
 from ottla.pipeline.connectors.task_errors import from_tasks
+from ottla.pipeline.dead_letters import PREFIX
 from ottla.pipeline.options import Span, option
 from ottla.pipeline.problems import Problem
 
@@ -53,7 +54,9 @@ class HttpSinkOptions:
         "fail",
         choices=("fail", "topic"),
     )
-    refused_to: str | None = option("The topic for rows that were refused, with status and answer.", None)
+    refused_to: str | None = option(
+        "The topic for rows that were refused: dead letters, with status and answer as the reason.", None
+    )
 
 
 class HttpSink(Sink):
@@ -75,6 +78,12 @@ class HttpSink(Sink):
             yield Problem(("refused",), "refused: topic needs refused-to: the topic's name")
         if self.given.refused_to is not None and self.given.refused != "topic":
             yield Problem(("refused-to",), "refused-to is for refused: topic", at_name=True)
+
+    def check_there(self) -> Iterable[Problem]:
+        if self.given.refused_to is not None:
+            why = cluster_questions.missing_topic(self.place.bootstrap, self.given.refused_to)
+            if why is not None:
+                yield Problem(("refused-to",), why)
 
     def check_rows(self, schema: StructType) -> Iterable[Problem]:
         named = [("key", self.given.key), ("leave-out", self.given.leave_out)]
@@ -99,13 +108,20 @@ class HttpSink(Sink):
                 f"{self.given.http} refuses {len(refused)} rows, the first ({first.body}) with status {first.status}: "
                 f"{first.answer.strip()}. refused: topic goes on without such rows"
             )
-        records = [
-            (row.key, json.dumps({"status": row.status, "answer": row.answer, "row": json.loads(row.body)}))
-            for row in refused
-        ]
-        frame = spark.createDataFrame(records, "key STRING, value STRING").coalesce(1)
+        records = [(row.key.encode(), row.body.encode(), self._headers(row)) for row in refused]
+        kinds = "key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+        frame = spark.createDataFrame(records, kinds).coalesce(1)
         writer = frame.write.format("ottla").option("kafka.bootstrap.servers", self.place.bootstrap)
-        writer.option("topic", self.given.refused_to).mode("append").save()
+        writer.option("topic", self.given.refused_to).option("includeHeaders", "true").mode("append").save()
+
+    def _headers(self, row: Any) -> list[tuple[str, bytes]]:
+        """As dead letters have them, so that `ottla dlq` understands."""
+        about = {
+            "reason": f"{self.given.http} answers {row.status}: {row.answer.strip()}".rstrip(": "),
+            "stage": f"sinks.{self.place.entry}",
+            "pipeline": self.place.pipeline,
+        }
+        return [(PREFIX + name, text.encode()) for name, text in about.items()]
 
 
 def idempotency_key(query: str, key: str) -> str:

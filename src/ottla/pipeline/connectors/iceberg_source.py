@@ -22,7 +22,7 @@ class IcebergSourceOptions:
 class IcebergSource(Source):
     options: ClassVar[type] = IcebergSourceOptions
     shapes: ClassVar[tuple[Shape, ...]] = (Shape.TABLE,)
-    doc: ClassVar[str] = "An Apache Iceberg table, as it is when a micro-batch looks at it. It goes through the driver."
+    doc: ClassVar[str] = "An Apache Iceberg table, as it is when a micro-batch looks at it. One task reads it."
     given: IcebergSourceOptions
 
     def _open(self) -> Any:
@@ -38,8 +38,7 @@ class IcebergSource(Source):
             yield Problem(("iceberg",), str(error))
 
     def table(self, spark: SparkSession) -> DataFrame:
-        from pyspark.sql.pandas.types import from_arrow_schema
+        from ottla.pipeline.connectors.iceberg_reading import IcebergRows, options_of
+        from ottla.pipeline.connectors.late_reading import read_late
 
-        found = self._open()
-        schema = from_arrow_schema(found.schema().as_arrow())
-        return spark.createDataFrame(found.scan().to_arrow(), schema)
+        return read_late(spark, IcebergRows, options_of(self.given.catalog, self.given.iceberg, self.place))

@@ -100,11 +100,15 @@ class Source(Connector):
         """Names and Spark types of the columns, where options alone tell; SQL is checked against them without Spark."""
         return None
 
-    def of_test(self, spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
-        """Rows of `ottla pipeline test`, as a table with the columns that stream() or table() would have."""
+    def test_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Rows of `ottla pipeline test` as they stand in the spec, with the columns that they would have in earnest."""
+        return list(rows)
+
+    @property
+    def test_schema(self) -> str | None:
+        """Of those rows; None where it is what they look like."""
         kinds = self.columns()
-        schema = None if kinds is None else ", ".join(f"`{name}` {kind}" for name, kind in kinds.items())
-        return rows_as_frame(spark, rows, schema)
+        return None if kinds is None else ", ".join(f"`{name}` {kind}" for name, kind in kinds.items())
 
 
 class Sink(Connector):
@@ -123,16 +127,3 @@ class Sink(Connector):
     def as_test_rows(self, rows: DataFrame) -> list[dict[str, Any]]:
         """What `ottla pipeline test` compares with the rows that it expects."""
         return [row.asDict(recursive=True) for row in rows.collect()]
-
-
-def rows_as_frame(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: str | None) -> DataFrame:
-    """Rows as they stand in YAML; times and numbers may be texts, as in JSON."""
-    import json
-
-    lines = [json.dumps(row, default=str) for row in rows]
-    frame = spark.createDataFrame([(line,) for line in lines], "json STRING")
-    if schema is None:
-        return spark.read.json(frame.rdd.map(lambda row: row.json))
-    from pyspark.sql.functions import from_json
-
-    return frame.select(from_json("json", schema, {"mode": "FAILFAST"}).alias("row")).select("row.*")

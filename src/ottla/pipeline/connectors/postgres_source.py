@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ottla.model.errors import OttlaError
 from ottla.model.near_miss import did_you_mean
@@ -66,19 +66,23 @@ class PostgresSource(Source):
                 f"{self.place.entry} is read as a stream, for which grows-by must name a column whose values only "
                 "grow; postgres-changes captures all changes"
             )
-        return self._reading(spark.readStream, spark)
-
-    def table(self, spark: SparkSession) -> DataFrame:
-        return self._reading(spark.read, spark)
-
-    def _reading(self, reader: Any, spark: SparkSession) -> DataFrame:
-        from ottla.pipeline.connectors.postgres_rows import FORMAT, PostgresRows, Reading
+        from ottla.pipeline.connectors.postgres_rows import FORMAT, PostgresRows
 
         spark.dataSource.register(PostgresRows)
-        reading = Reading(
-            self.given.postgres, self.given.table, self.given.grows_by, self.given.start_after, self.given.max_rows
-        )
-        return reader.format(FORMAT).options(**reading.to_options()).load()
+        return spark.readStream.format(FORMAT).options(**self._options()).load()
+
+    def table(self, spark: SparkSession) -> DataFrame:
+        from ottla.pipeline.connectors.late_reading import read_late
+        from ottla.pipeline.connectors.postgres_rows import PostgresRows
+
+        return read_late(spark, PostgresRows, self._options())
+
+    def _options(self) -> dict[str, str]:
+        from ottla.pipeline.connectors.postgres_rows import Reading
+
+        given = self.given
+        reading = Reading(given.postgres, given.table, given.grows_by, given.start_after, given.max_rows)
+        return reading.to_options()
 
 
 @dataclass(frozen=True, slots=True)

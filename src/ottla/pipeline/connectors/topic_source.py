@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 from ottla.model.errors import OttlaError
 from ottla.pipeline import cluster_questions
-from ottla.pipeline.connectors.port import DataFrame, Shape, Source, SparkSession, rows_as_frame
+from ottla.pipeline.connectors.port import DataFrame, Shape, Source, SparkSession
 from ottla.pipeline.options import option
 from ottla.pipeline.problems import Problem
 
@@ -104,15 +104,15 @@ class TopicSource(Source):
     def stream(self, spark: SparkSession) -> DataFrame:
         return columned(spark.readStream.format("ottla").options(**self.spark_options()).load(), self.given.decode)
 
-    def of_test(self, spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
+    def test_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Rows are columns, or records: `value` (a text, or for JSON an object), `key`, `timestamp`."""
-        return test_rows(self, spark, rows)
+        return rows_of_records(self, rows)
 
 
-def test_rows(source: Any, spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
+def rows_of_records(source: Source, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     kinds = source.columns()
     assert kinds is not None
-    found = []
+    found: list[Mapping[str, Any]] = []
     for number, row in enumerate(rows):
         own = {"_topic": source.place.entry, "_partition": 0, "_offset": number, "_timestamp": "2026-01-01T00:00:00Z"}
         fields = {_test_column(name, kinds): one for name, one in row.items()}
@@ -121,8 +121,7 @@ def test_rows(source: Any, spark: SparkSession, rows: Sequence[Mapping[str, Any]
 
             raise OttlaError(f"{source.place.entry} has no column {unknown}{did_you_mean(unknown, kinds)}")
         found.append(own | fields)
-    schema = ", ".join(f"`{name}` {kind}" for name, kind in kinds.items())
-    return rows_as_frame(spark, found, schema)
+    return found
 
 
 def _test_column(name: str, kinds: Mapping[str, str]) -> str:

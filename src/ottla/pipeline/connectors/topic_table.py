@@ -13,7 +13,7 @@ from ottla.pipeline.connectors.topic_source import (
     check_decoding,
     columned,
     decoding_options,
-    test_rows,
+    rows_of_records,
     value_columns,
 )
 from ottla.pipeline.options import option
@@ -63,6 +63,9 @@ class TopicTable(Source):
     def table(self, spark: SparkSession) -> DataFrame:
         from pyspark.sql.functions import col, max_by, struct
 
+        from ottla.pipeline.connectors.late_reading import read_late
+        from ottla.spark.source import OttlaDataSource
+
         given = self.given
         options = {
             "kafka.bootstrap.servers": self.place.bootstrap,
@@ -71,7 +74,7 @@ class TopicTable(Source):
             "undecodable": "fail" if given.undecodable == "fail" else "null",
             **decoding_options(given.decode, given.schema, given.key),
         }
-        records = columned(spark.read.format("ottla").options(**options).load().select(_RECORD), "binary")
+        records = columned(read_late(spark, OttlaDataSource, options).select(_RECORD), "binary")
         # a topic that was given more partitions may have a key in two of them: then the later time counts
         newest = records.groupBy("_key").agg(
             max_by(struct(*records.columns), struct("_timestamp", "_offset")).alias("newest")
@@ -79,8 +82,8 @@ class TopicTable(Source):
         rows = newest.select("newest.*").where(col("value").isNotNull())
         return rows.select("value.*", *(name for name in rows.columns if name != "value")) if _is_json(given) else rows
 
-    def of_test(self, spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
-        return test_rows(self, spark, rows)
+    def test_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        return rows_of_records(self, rows)
 
 
 _RECORD = ["key", "value", "topic", "partition", "offset", "timestamp"]
