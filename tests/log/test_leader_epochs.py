@@ -155,6 +155,23 @@ class TestOnDisk:
         log = machine.open(clean=False, recovery_point=10, settings=log.config)
         assert log.epochs.starts == [(0, 0), (1, 2)]
 
+    @pytest.mark.parametrize("seed", range(20))
+    def test_those_of_what_only_the_tier_has_survive_a_loss_of_power(self, seed: int) -> None:
+        """No batch that is left here tells of them."""
+        with Machine(seed=seed) as machine:
+            log = machine.open(segment_bytes=500, remote_storage_enable=True)
+            for n in range(12):
+                append(log, batch(2), epoch=n // 3)
+            machine.flush(log)
+            for segment in log.take_first_segments(len(log.segments) - 1):
+                for path in segment.mark_deleted():
+                    machine.disk.remove(path)
+            machine.disk.sync_dir(FOLDER)
+            append(log, batch(2), epoch=9)
+            log = machine.after_power_loss(log)
+            assert log.segments[0].base_offset > log.start_offset == 0
+            assert log.epochs.starts[:4] == [(0, 0), (1, 6), (2, 12), (3, 18)]
+
     def test_epochs_beyond_a_cut_end_are_forgotten(self, machine: Machine) -> None:
         log = machine.open()
         append(log, batch(2), epoch=0)

@@ -13,7 +13,7 @@ from ottla.broker import broker_part
 from ottla.broker.tier import backlog, deleted_topics, leader_work, settings
 from ottla.broker.tier.metadata_topic import TierMetadata
 from ottla.log import retention
-from ottla.tier import chunks, expiry, upload
+from ottla.tier import expiry, upload
 from ottla.tier.manifest import Manifest
 from ottla.tier.remote_segment import SegmentState
 
@@ -85,7 +85,6 @@ def believe_whatever_the_store_acknowledges(patch: pytest.MonkeyPatch) -> None:
 
 def believe_whatever_the_store_gives(patch: pytest.MonkeyPatch) -> None:
     """No checksum is compared."""
-    patch.setattr(chunks, "_check", lambda *_: None)
     patch.setattr(Manifest, "check", lambda *_: None)
 
 

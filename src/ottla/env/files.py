@@ -31,9 +31,12 @@ def write_atomically(disk: Disk, path: str, data: bytes) -> None:
     disk.sync_dir(os.path.dirname(path))
 
 
-def replace_file(disk: Disk, path: str, data: bytes) -> None:
-    """As a running process sees it, in one step; nothing is durable before `sync_file` and the folder's sync."""
-    _write_temporary(disk, path, data, sync=False)
+def replace_file(disk: Disk, path: str, data: bytes, *, sync: bool = False) -> None:
+    """As a running process sees it, in one step; nothing is durable before `sync_file` and the folder's sync.
+
+    Until then a loss of power may leave an empty file; with `sync`, which blocks, the old content or the new one.
+    """
+    _write_temporary(disk, path, data, sync=sync)
     disk.rename(path + ".tmp", path)
 
 

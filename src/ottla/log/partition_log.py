@@ -252,13 +252,15 @@ class PartitionLog(ReadableLog):
             self._epochs_to_store = True
 
     def store_epochs(self) -> None:
-        self._replace(f"{self.folder}/{LEADER_EPOCH_CHECKPOINT}", write_epochs(self.epochs.starts))
+        """What is in the remote tier is found by the epochs alone, and segments here do not tell of those."""
+        path, data = f"{self.folder}/{LEADER_EPOCH_CHECKPOINT}", write_epochs(self.epochs.starts)
+        self._replace(path, data, sync=self.config.remote_storage_enable)
         self._epochs_to_store = False
 
-    def _replace(self, path: str, data: bytes) -> None:
+    def _replace(self, path: str, data: bytes, *, sync: bool = False) -> None:
         """Small files change inline, since a folder may be renamed at any time; the next flush makes them durable."""
         self._check_open()
-        replace_file(self._env.disk, path, data)
+        replace_file(self._env.disk, path, data, sync=sync)
         self._unsynced.file_replaced(path)
 
     def _check_open(self) -> None:
