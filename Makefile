@@ -19,7 +19,7 @@ RUN    := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 SPARK  := $(VENV)/.installed-spark
 AGAIN  := $(MAKE)
-PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+PIP    := $(BIN)/python tools/pip_install.py
 ARGS   ?=
 DURATION ?= 30
 # More of them than a small machine has cores: many tests wait for a process or for a client's timer.
