@@ -148,6 +148,7 @@ def test_make_up_starts_the_broker_first_and_says_what_brings_pyspark(tmp_path: 
     told = subprocess.run(
         ["make", "-n", "up", "ARGS=--no-spark --port 1", f"VENV={tmp_path}"],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=True,
+        env={name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))},
     ).stdout.splitlines()  # fmt: skip
     assert re.fullmatch(rf"exec {tmp_path}/bin/ottla up --spark --spark-first '\S*make -s {tmp_path}/\S+' .*", told[-1])
     assert told[-1].endswith(" --no-spark --port 1")

@@ -201,7 +201,7 @@ def test_what_was_read_is_not_left_to_the_garbage_collector(running: RunningNode
     gc.disable()
     try:
         consume(running.address, 0, end)
-        left = [each for each in gc.get_objects() if isinstance(each, TierFetch) and each._reads]
+        left = [each for each in gc.get_objects() if type(each) is TierFetch and each._reads]
     finally:
         gc.enable()
     assert left == []
