@@ -23,8 +23,10 @@ _JUST_S: Final = 1.0  # longer ago it says little: the way to the leader may be 
 
 
 def begins_after_tier(config: BrokerConfig, image: MetadataImage) -> bool:
-    """Whether a new follower leaves all that is in the remote tier to the tier. Amid an upgrade it does not: a leader of
-    before does not understand the question where that ends."""
+    """Whether a new follower leaves all that is in the remote tier to the tier.
+
+    Amid an upgrade it does not: a leader of before does not understand the question where that ends.
+    """
     return image.metadata_version >= _PENDING_UPLOAD and bool(config.get("follower.fetch.last.tiered.offset.enable"))
 
 
