@@ -15,7 +15,15 @@ from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetchers import Fetchers
 from ottla.broker.replication_quotas import FollowerQuota, LeaderQuota, Rate
 from ottla.broker.run import real_env
-from ottla.metadata.image import EMPTY_IMAGE, BrokerImage, ConfigResource, Endpoint, MetadataImage, ResourceType
+from ottla.metadata.image import (
+    EMPTY_IMAGE,
+    METADATA_VERSION,
+    BrokerImage,
+    ConfigResource,
+    Endpoint,
+    MetadataImage,
+    ResourceType,
+)
 from ottla.model.config import broker_config
 from ottla.model.names import TopicPartition
 from ottla.replica.fetch_wire import Limits
@@ -56,6 +64,16 @@ def test_what_is_asked_of_leaders_is_as_configured(machine: Machine) -> None:
         replica_fetch_response_max_bytes=9000, replica_fetch_backoff_ms=250, replica_socket_timeout_ms=4000,
     )  # fmt: skip
     assert fetchers(machine, config)._settings() == FetchSettings(1000, Limits(123, 5, 9000), 0.25, 4.0)
+
+
+@pytest.mark.parametrize(("metadata_version", "wanted"), [(25, False), (28, False), (29, True), (30, True)])
+def test_new_followers_begin_after_the_tier_once_every_leader_can_say_where_that_is(
+    machine: Machine, metadata_version: int, wanted: bool
+) -> None:
+    image = replace(EMPTY_IMAGE, features={METADATA_VERSION: metadata_version})
+    for config, expected in ((a_config(follower_fetch_last_tiered_offset_enable="true"), wanted), (a_config(), False)):
+        quota = FollowerQuota(machine.env, config, lambda: image)
+        assert Fetchers(machine.env, config, lambda: image, lambda: 7, quota)._settings().after_tier is expected
 
 
 def test_partitions_of_a_leader_are_dealt_to_several_fetchers(machine: Machine) -> None:

@@ -135,3 +135,17 @@ def test_a_cut_that_finds_nothing_to_cut_keeps_no_later_flush_from_being_believe
         machine.flush(log)
 
         assert log.flushed_offset == 32
+
+
+def test_what_comes_instead_of_something_in_the_remote_tier_is_not_there() -> None:
+    with Machine() as machine:
+        log = filled(machine)
+        log.tiered_to = 27
+        machine.call(truncate_to, machine.env, log, 30)
+        assert log.tiered_to == 27
+        machine.call(truncate_to, machine.env, log, 20)
+        assert log.tiered_to == 19
+        machine.call(truncate_fully_and_start_at, machine.env, log, 4)
+        assert log.tiered_to == 3
+        machine.call(truncate_fully_and_start_at, machine.env, log, 50)
+        assert log.tiered_to == 3

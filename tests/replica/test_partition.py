@@ -9,6 +9,7 @@ from tests.log.given import NOW, PARTITION, TOPIC_ID, Machine, append, batch, co
 from tests.replica.given import ALONE, NODE, leader, produce
 
 from ottla.log.producers import Origin
+from ottla.log.retention import delete_oldest
 from ottla.model.errors import ErrorCode
 from ottla.record.batch import Codec, parse_header
 from ottla.record.builder import build_batch
@@ -124,6 +125,20 @@ class TestStages:
         for checkpointed, begins in ((0, 2), (3, 3), (99, 5)):
             partition = Partition(machine.env, NODE, PARTITION, TOPIC_ID, log, checkpointed)
             assert partition.high_watermark == begins
+
+    def test_the_high_watermark_is_not_below_what_only_the_remote_tier_has(self, machine: Machine) -> None:
+        log = machine.open(remote_storage_enable=True, segment_bytes=1)
+        for _ in range(4):
+            append(log, batch())
+        log.tiered_to = 1
+        assert delete_oldest(log) and delete_oldest(log)
+        partition = Partition(machine.env, NODE, PARTITION, TOPIC_ID, log, 0)
+        assert (log.start_offset, partition.high_watermark) == (0, 2)
+        partition.lead_or_follow(Leadership(2, 5, (2, NODE), (2, NODE)))
+        partition.followed_to(3)
+        assert partition.high_watermark == 3
+        partition.followed_to(1)
+        assert partition.high_watermark == 2
 
     def test_just_after_an_election_offsets_are_not_known_yet(self, machine: Machine) -> None:
         log = machine.open(min_insync_replicas=2)

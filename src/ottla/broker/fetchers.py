@@ -18,7 +18,16 @@ from ottla.replica.fetcher import Condition, Fetcher, Fetching, FetchSettings, Q
 from ottla.replica.partition import Partition
 
 _log = logging.getLogger("ottla.broker")
+_PENDING_UPLOAD: Final = 29  # the metadata.version with which every leader can be asked for it: 4.2-IV1
 _JUST_S: Final = 1.0  # longer ago it says little: the way to the leader may be broken from here alone
+
+
+def begins_after_tier(config: BrokerConfig, image: MetadataImage) -> bool:
+    """Whether a new follower leaves all that is in the remote tier to the tier.
+
+    Amid an upgrade it does not: a leader of before does not understand the question where that ends.
+    """
+    return image.metadata_version >= _PENDING_UPLOAD and bool(config.get("follower.fetch.last.tiered.offset.enable"))
 
 
 class Fetchers:
@@ -39,7 +48,7 @@ class Fetchers:
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._places: dict[Key, tuple[int, int]] = {}
         self._bytes_of_stopped = 0
-        self._settings_of: tuple[BrokerConfig, FetchSettings] | None = None
+        self._settings_of: tuple[BrokerConfig, bool, FetchSettings] | None = None
         self._tasks = Tasks(lambda error: _log.error("a fetcher could not be stopped: %r", error))
 
     def follow(self, partition: Partition) -> None:
@@ -94,7 +103,8 @@ class Fetchers:
 
     def _settings(self) -> FetchSettings:
         config, known = self._config.current, self._settings_of
-        if known is None or known[0] is not config:
+        after_tier = begins_after_tier(config, self._image())
+        if known is None or known[0] is not config or known[1] is not after_tier:
             limits = Limits(
                 config.replica_fetch_wait_max_ms,
                 config.get_int("replica.fetch.min.bytes"),
@@ -105,10 +115,10 @@ class Fetchers:
                 limits,
                 config.get_int("replica.fetch.backoff.ms") / 1000,
                 config.get_int("replica.socket.timeout.ms") / 1000,
-                bool(config.get("follower.fetch.last.tiered.offset.enable")),
+                after_tier,
             )
-            known = self._settings_of = (config, settings)
-        return known[1]
+            known = self._settings_of = (config, after_tier, settings)
+        return known[2]
 
     async def stop(self) -> None:
         fetchers, self._fetchers = self._fetchers, {}

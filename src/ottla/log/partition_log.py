@@ -513,6 +513,7 @@ class PartitionLog(ReadableLog):
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(self.start_offset)
         self._latest_epoch = self.epochs.latest
+        self.tiered_to = min(self.tiered_to, end_offset - 1)  # what comes instead has still to be copied
         self.flushed_offset = min(self.flushed_offset, end_offset)
         self._flush_goal = min(self._flush_goal, end_offset)
         self._due_flush, self._held_offset = min(self._due_flush, end_offset), min(self._held_offset, end_offset)

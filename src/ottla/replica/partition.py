@@ -78,7 +78,8 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.appended = Progress(log.committable_offset)
         self.flushed = Progress(log.flushed_offset)
-        self.committed = Progress(min(max(high_watermark, log.start_offset), log.end_offset))
+        # What is not on this disk any more, but in the tier, was committed before it went there.
+        self.committed = Progress(min(max(high_watermark, log.local_start_offset), log.end_offset))
         self.listeners: list[PartitionListener] = []
         self.watchers: dict[AppendWatcher, None] = {}
         self.is_being_cut = False
@@ -377,7 +378,7 @@ class Partition:
     def followed_to(self, high_watermark: int) -> None:
         """The leader's high watermark, as far as the log goes here. A new leader may know of less than the old one."""
         self.appended.advance(self.log.committable_offset)
-        offset = max(min(high_watermark, self.log.end_offset), self.log.start_offset)
+        offset = max(min(high_watermark, self.log.end_offset), self.log.local_start_offset)
         if offset > self.committed.value:
             self.log.producers.on_high_watermark(offset)
             self.committed.advance(offset)
@@ -417,7 +418,7 @@ class Partition:
         log = self.log
         self.appended.value = log.committable_offset
         self.flushed.value = log.flushed_offset
-        self.committed.value = max(min(self.committed.value, log.end_offset), log.start_offset)
+        self.committed.value = max(min(self.committed.value, log.end_offset), log.local_start_offset)
         log.producers.on_high_watermark(self.committed.value)
 
     @property

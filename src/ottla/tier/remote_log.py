@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -109,6 +110,16 @@ class RemoteLog:
 
     def find_in(self, lineage: LeaderEpochs, offset: int) -> RemoteSegment | None:
         return self.find(lineage.epoch_at(offset), offset)
+
+    def first_from(self, lineage: LeaderEpochs, offset: int) -> int | None:
+        """The first offset of a history, from one on, that some segment has; None for none."""
+        found: list[int] = []
+        for (epoch, start), following in zip_longest(lineage.starts, lineage.starts[1:]):
+            for span in self._by_epoch.get(epoch, ()):
+                first = max(span.start, start, offset)
+                if first <= span.end and (following is None or first < following.start_offset):
+                    found.append(first)
+        return min(found, default=None)
 
     def highest_offset(self, epoch: int) -> int:
         """The last that was ever copied of an epoch."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from ottla.broker.tier.backlog import still_to_copy
+from ottla.broker.tier.beginning import begin_where_the_tier_does
 from ottla.broker.tier.metadata_topic import TierMetadata
 from ottla.broker.tier.pace import CopyPace
 from ottla.broker.tier.quota import TierQuota
@@ -193,9 +194,9 @@ class LeaderWork:
 
     async def expire(self) -> None:
         """First the log's start moves, then what lies before it goes: no reader is led to what is not there."""
+        self.begin()
         log = self._check()
         config, remote = log.config, self.remote
-        self._begin_where_the_tier_does(log, remote)
         only_local = sum(segment.size for segment in log.segments if segment.base_offset > log.tiered_to)
         found = expired(
             list(remote.readable()),
@@ -210,13 +211,11 @@ class LeaderWork:
             self._advance_start(log, found.start_offset)
         await self.delete(found.segments)
 
-    def _begin_where_the_tier_does(self, log: PartitionLog, remote: RemoteLog) -> None:
-        """A new leader may not have heard how far the log's start has moved: what is gone there is gone."""
-        if log.start_offset < log.local_start_offset and log.tiered_to >= 0:
-            left = [each.start_offset for each in remote.readable() if each.end_offset >= log.start_offset]
-            first = min([log.local_start_offset, *left])
-            if first > log.start_offset and remote.find_in(log.epochs, log.start_offset) is None:
-                self._advance_start(log, first)
+    def begin(self) -> None:
+        """Before all else, as copying may take long."""
+        self._check()
+        if begin_where_the_tier_does(self._partition, self.remote) is not None:
+            raise LeadershipOver
 
     def _advance_start(self, log: PartitionLog, offset: int) -> None:
         error = self._partition.advance_start(min(offset, self._partition.high_watermark))

@@ -189,6 +189,8 @@ class TierManager:
         work = LeaderWork(self._node, partition, self.metadata, self.store, self._copy_quota, self._pace, counts)
         try:
             config = partition.log.config
+            if config.remote_storage_enable:
+                work.begin()
             if config.copies_to_tier:
                 async with self._copying:
                     await work.copy()

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 _log = logging.getLogger("ottla.tier")
-_PRODUCE, _FETCH = 0, 1
+_PRODUCE, _FETCH, _LIST_OFFSETS = 0, 1, 2
+_LATEST: Final = -1
 _READ_BYTES: Final = 1024 * 1024
 _LOOK_AGAIN_S: Final = 1.0
 _MAX_WAIT: Final = timedelta(milliseconds=500)
@@ -52,9 +53,10 @@ class _Followed:
         self.task: asyncio.Task[Any] | None = None
         self.moved = asyncio.Event()
 
-    def advance(self, position: int, end: int) -> None:
+    def advance(self, position: int, end: int | None) -> None:
+        """`end` is None while it cannot be said what there is."""
         self.position = position
-        self.is_known = self.is_known or position >= end
+        self.is_known = self.is_known or (end is not None and position >= end)
         self.moved.set()
         self.moved = asyncio.Event()
 
@@ -139,7 +141,10 @@ class TierMetadata:
                 _log.warning("%s cannot be read now: %s", partition.key, error)
                 await asyncio.sleep(_LOOK_AGAIN_S)
                 continue
-            self._take(number, followed, read, partition.high_watermark, partition.log.end_offset)
+            # A replica that is not in sync may lack what was committed long ago.
+            is_in_sync = partition.is_leader or self._node.config.node_id in partition.leadership.isr
+            end = partition.log.end_offset if is_in_sync else None
+            self._take(number, followed, read, partition.high_watermark, end)
             if not read:
                 await self._until_moved(partition, followed.position)
 
@@ -175,6 +180,7 @@ class TierMetadata:
         """All that this broker leads and that is not here, in one request."""
         while numbers := [each for each in self._followed if self._here(each) is None and self._leader(each) == leader]:
             try:
+                ends = await self._ends(leader, [each for each in numbers if not self._followed[each].is_known])
                 answer = await self._readers.call(leader, _FETCH, self._request(numbers))
             except OttlaError as error:
                 _log.info("broker %d cannot be asked for the metadata of the remote tier: %s", leader, error)
@@ -185,13 +191,26 @@ class TierMetadata:
                 for row in topic.partitions:
                     followed = self._followed[row.partition_index]
                     if row.error_code is ErrorCode.none:
-                        high_watermark = row.high_watermark
-                        data = bytes(row.records or b"")
-                        self._take(row.partition_index, followed, data, high_watermark, high_watermark)
+                        data, end = bytes(row.records or b""), ends.get(row.partition_index)
+                        self._take(row.partition_index, followed, data, row.high_watermark, end)
                     else:
                         failed = True
             if failed:
                 await asyncio.sleep(_BACKOFF_S)
+
+    async def _ends(self, leader: int, numbers: list[int]) -> dict[int, int]:
+        """Up to where they are committed. Just after its election a leader does not know that, and says so (KIP-207),
+        while the high watermark in its answers to fetches is as late as it may be."""
+        if not numbers:
+            return {}
+        rows = [{"partition_index": number, "current_leader_epoch": -1, "timestamp": _LATEST} for number in numbers]
+        request = {
+            "replica_id": -1, "isolation_level": 0, "timeout": _MAX_WAIT,
+            "topics": [{"name": REMOTE_METADATA_TOPIC, "partitions": rows}],
+        }  # fmt: skip
+        answer = await self._readers.call(leader, _LIST_OFFSETS, request)
+        found = (row for topic in answer.topics for row in topic.partitions)
+        return {row.partition_index: row.offset for row in found if row.error_code is ErrorCode.none}
 
     def _request(self, numbers: list[int]) -> dict[str, Any]:
         topic = self._node.image.topic(REMOTE_METADATA_TOPIC)
@@ -211,8 +230,9 @@ class TierMetadata:
             "forgotten_topics_data": [],
         }  # fmt: skip
 
-    def _take(self, number: int, followed: _Followed, data: bytes, high_watermark: int, end: int) -> None:
-        """`end` is what must have been read before one can say that all is known: the high watermark may be late."""
+    def _take(self, number: int, followed: _Followed, data: bytes, high_watermark: int, end: int | None) -> None:
+        """`end` is what must have been read before one can say that all is known: the high watermark may be late. None
+        if that cannot be said."""
         position = followed.position
         try:
             for header, batch in iterate_batches(data):

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ottla.broker.tier.beginning import begin_where_the_tier_does, is_told_of
 from ottla.broker.tier.metadata_topic import TierMetadata
 from ottla.broker.tier.quota import FETCH, TierQuota
 from ottla.env.object_store import HasThreads, ObjectStore, StoreError
@@ -123,12 +124,16 @@ class TierReads:
         return TierRead(_NONE, data, await self._aborted(partition, segment, offset, end))
 
     def _segment(self, partition: Partition, offset: int) -> tuple[RemoteSegment | None, ErrorCode]:
-        found = self.remote(partition).find_in(partition.log.epochs, offset)
+        remote, log = self.remote(partition), partition.log
+        found = remote.find_in(log.epochs, offset)
         if found is not None:
             return found, _NONE
-        if not self._metadata.knows((partition.topic_id, partition.key.partition)):
+        is_known = self._metadata.knows((partition.topic_id, partition.key.partition))
+        if offset >= log.start_offset and not (is_known and is_told_of(log, remote, offset)):
             return None, ErrorCode.kafka_storage_error  # what is there is still being read
-        if offset < partition.log.start_offset:
+        if partition.is_leader:
+            begin_where_the_tier_does(partition, remote)
+        if offset < log.start_offset:
             return None, ErrorCode.offset_out_of_range
         _log.error(
             "%s: offset %d is neither on this disk nor in the remote tier, which should have all from %d to %d",

@@ -56,7 +56,9 @@ class Tiers(Workload):
             "remote.log.manager.task.retry.backoff.max.ms": "1000",
             "remote.fetch.max.wait.ms": str(random.choice((100, 500))),
             "remote.log.reader.threads": str(random.choice((1, 10))),
-            "replica.fetch.wait.max.ms": str(random.choice((50, 200))),  # so long an event of the tier may take
+            # So long an event of the tier may take, of which a copy has two: what has gathered in a storm of whole
+            # length, hundreds of segments, is to be copied in the time that there is for healing.
+            "replica.fetch.wait.max.ms": str(random.choice((20, 50))),
             "follower.fetch.last.tiered.offset.enable": random.choice(("true", "false")),
         }
 
