@@ -101,10 +101,10 @@ class Tiers(Workload):
         self._trouble: str | None = None
         for number in range(topic.partitions):
             client = cast.client(f"archive-idempotent-{number}")
-            depth, busy = random.choice((1, 5)), random.choice((0.3, 0.8))
+            depth, busy = random.choice((1, 5)), random.choice((0.6, 1.6))
             self._run(client, IdempotentProducer(client, topic, number, depth=depth, busy=busy).run)
         client = cast.client("archive-plain")
-        self._run(client, PlainProducer(client, [topic], random.choice((1, -1, -1)), 0.5).run)
+        self._run(client, PlainProducer(client, [topic], random.choice((1, -1, -1)), 1.0).run)
         if self._passing is not None:
             client, passing = cast.client("passing"), self._passing
             self._run(client, lambda: self._pass(client, passing))
@@ -187,6 +187,7 @@ class _Reader:
         self._consumer = consumer
 
     async def to_the_end(self, workload: Tiers) -> None:
+        self._consumer.hurry()
         while not self._consumer.has_all(workload.cast):
             await asyncio.sleep(0.1)
         self._client.stopping = True
