@@ -10,7 +10,7 @@ import pytest
 from tests.sim.planted_cluster_bugs import Plant
 
 from ottla.broker import broker_part
-from ottla.broker.tier import backlog, deleted_topics, leader_work, settings
+from ottla.broker.tier import backlog, deleted_topics, leader_work, reads, settings
 from ottla.broker.tier.metadata_topic import TierMetadata
 from ottla.log import retention
 from ottla.tier import expiry, upload
@@ -25,10 +25,10 @@ def say_that_it_is_there_before_it_is(patch: pytest.MonkeyPatch) -> None:
     """The metadata topic is told of a copy before the objects are put: a crash in between leaves nothing."""
     put = upload.upload
 
-    async def hasty(store: Any, segment: Any, files: Any) -> bytes:
+    async def hasty(store: Any, segment: Any, files: Any, *rest: Any) -> bytes:
         work = _WORKING.get()
         await work._metadata.publish(work._update(segment, SegmentState.COPY_FINISHED))
-        return await put(store, segment, files)
+        return await put(store, segment, files, *rest)
 
     copy = leader_work.LeaderWork._copy
 
@@ -104,6 +104,8 @@ def expire_one_segment_too_many(patch: pytest.MonkeyPatch) -> None:
 def delete_from_the_store_what_is_still_to_be_read(patch: pytest.MonkeyPatch) -> None:
     """What expires goes by age, and the log's start stays."""
     patch.setattr(leader_work.LeaderWork, "_advance_start", lambda *_: None)
+    for module in (leader_work, reads):
+        patch.setattr(module, "begin_where_the_tier_does", lambda *_: None)
 
 
 def forget_what_a_deleted_topic_has_there(patch: pytest.MonkeyPatch) -> None:
