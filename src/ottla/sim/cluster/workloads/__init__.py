@@ -39,7 +39,7 @@ WORKLOADS: Final[Mapping[str, Drawn]] = {
         Drawn(Windows, 0.3),
         Drawn(Voters, 0.8),
         Drawn(Upgrade, 1.0),
-        Drawn(Tiers, 0.0),  # only where it is asked for, until more whole lives of clusters with it were seen to be clean
+        Drawn(Tiers, 0.0),  # only where it is asked for, until more whole lives of clusters were seen to be clean
     )
 }  # fmt: skip
 
