@@ -10,7 +10,7 @@ import pytest
 from tests.sim.planted_cluster_bugs import Plant
 
 from ottla.broker import broker_part
-from ottla.broker.tier import backlog, deleted_topics, leader_work, reads, settings
+from ottla.broker.tier import backlog, beginning, deleted_topics, leader_work, reads, settings
 from ottla.broker.tier.metadata_topic import TierMetadata
 from ottla.log import retention
 from ottla.tier import expiry, upload
@@ -124,6 +124,8 @@ def leave_what_was_begun(patch: pytest.MonkeyPatch) -> None:
 def believe_to_know_the_tier_at_once(patch: pytest.MonkeyPatch) -> None:
     """A leader works before it has read what those before it have done."""
     patch.setattr(TierMetadata, "knows", lambda self, key: bool(self.partitions))
+    for module in (beginning, reads):
+        patch.setattr(module, "is_told_of", lambda *_: True)
 
 
 def lose_events_with_the_power(patch: pytest.MonkeyPatch) -> None:
