@@ -106,7 +106,8 @@ class Session:
         known = self._others.get(broker)
         if known is None or known.is_closed:
             if broker not in self.brokers:
-                raise OttlaError(f"there is no broker {broker}; there are {', '.join(map(str, sorted(self.brokers)))}")
+                # It may have led, or coordinated, a moment ago.
+                raise BrokerGone(f"there is no broker {broker}; there are {', '.join(map(str, sorted(self.brokers)))}")
             address = self.brokers[broker]
             try:
                 known = self._others[broker] = await _connect(address, self.cluster.timeout_s)
