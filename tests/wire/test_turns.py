@@ -92,3 +92,86 @@ def test_once_a_turn_is_spent_it_is_so_for_all() -> None:
         assert gone_on == [1] and not turn.is_spent()
 
     asyncio.run(story())
+
+
+def _told(handled: list[bytes], connection: ServerConnection, request: memoryview) -> bytes:
+    handled.append(bytes(request))
+    if bytes(request[:2]) == b"--":  # "--" is the key of what can wait
+        connection.patient_key = b"--"
+    return frame(bytes(request))
+
+
+def _questions_at_once(*questions: bytes) -> list[bytes]:
+    """One of each client, all there before the loop looks: in which order they were handled."""
+    handled: list[bytes] = []
+
+    async def story() -> None:
+        env = real_env()
+        settings = ConnectionSettings(partial(_told, handled), env, BufferPool(1 << 20), 1 << 20)
+        listener = await env.network.listen(partial(ServerConnection, settings, "PLAINTEXT"), "127.0.0.1", 0)
+        await listener.serve()
+        loop = asyncio.get_running_loop()
+        clients = [socket.create_connection(("127.0.0.1", listener.port), timeout=60) for _ in questions]
+        for client in clients:
+            client.sendall(frame(b"--"))
+            assert await loop.run_in_executor(None, client.recv, 100) == frame(b"--")
+        handled.clear()
+        for client, question in zip(clients, questions, strict=True):
+            client.sendall(question)
+        for client, question in zip(clients, questions, strict=True):
+            answer = b""
+            while len(answer) < len(question):
+                answer += await loop.run_in_executor(None, client.recv, 1 << 20)
+            assert answer == question
+            client.close()
+        listener.close()
+        env.executor.close()
+
+    uvloop.run(story())
+    return handled
+
+
+def test_what_can_wait_is_handled_after_what_others_have_asked() -> None:
+    patient = [frame(b"--%d" % number) * 3 for number in range(10)]
+    handled = _questions_at_once(*patient, frame(b"hasty"))
+    assert handled.index(b"hasty") <= 3  # after one of them at most, as each turn serves one
+    assert handled.count(b"--7") == 3
+    assert len(handled) == 31
+
+
+def test_so_many_may_wait_and_no_more() -> None:
+    handled = _questions_at_once(*[frame(b"--%d" % number) for number in range(100)])
+    assert sorted(handled) == sorted(b"--%d" % number for number in range(100))
+
+
+def test_patience_has_an_end() -> None:
+    async def story() -> list[int]:
+        clock = Clock()
+        done: list[int] = []
+        turn = Turn(clock)
+        for number in range(5):
+            assert turn.give_way(partial(done.append, number))
+        await asyncio.sleep(0)
+        assert done == [0]
+        clock.now += 1.0
+        await asyncio.sleep(0)
+        return done
+
+    assert asyncio.run(story()) == [0, 1, 2, 3, 4]
+
+
+def test_who_gives_way_again_while_having_its_time_has_it_once_more() -> None:
+    async def story() -> list[str]:
+        done: list[str] = []
+        turn = Turn(Clock())
+
+        def again() -> None:
+            done.append("first")
+            turn.give_way(partial(done.append, "second"))
+
+        turn.give_way(again)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return done
+
+    assert asyncio.run(story()) == ["first", "second"]

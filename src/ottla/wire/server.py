@@ -47,6 +47,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.software = ("unknown", "unknown")  # name and version, as the client tells them (KIP-511)
         self.ended = ""  # once it has: closed, reset, or by broker
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
+        self.patient_key = (
+            b""  # of requests that are much and can wait for those of others: two bytes, once there are such
+        )
         self._settings = settings
         self._transport: asyncio.Transport | None = None
         self._closing: asyncio.Transport | None = None  # that still sends what was answered
@@ -132,11 +135,25 @@ class ServerConnection(asyncio.BufferedProtocol):
         end = len(self._prefix) + nbytes
         self._prefix = b""
         data = self._settings.scratch_view[:end]
-        if end <= MAX_ASIDE_BYTES and self._settings.turn.is_spent():
+        if self._aside:  # it gives way, and more has come since
+            self._aside += data
+            self._rest()
+        elif end <= MAX_ASIDE_BYTES and self._settings.turn.is_spent():
             self._aside = bytes(data)
             self._postpone()
+        elif self.patient_key and self._gives_way(data):
+            self._aside = bytes(data)
+            self._postponed += 1
         else:
             self._take(data)
+
+    def _gives_way(self, data: memoryview) -> bool:
+        return data[4:6] == self.patient_key and self._settings.turn.give_way(self._others_went_first)
+
+    def _others_went_first(self) -> None:
+        self._turn_has_come()
+        if self._aside:
+            self._rest()
 
     def eof_received(self) -> bool:
         return False

@@ -17,6 +17,8 @@ from ottla.env.ports import Clock
 _log = logging.getLogger("ottla.wire")
 
 TURN_SECONDS: Final = 0.004
+PATIENCE_SECONDS: Final = 0.002  # of those who give way
+_MOST_BEHIND: Final = 32  # who give way at once: what they have read is kept meanwhile
 _LOOK_AT_CLOCK: Final = 8  # readings
 
 
@@ -27,6 +29,7 @@ class Turn:
         self._readings = 0
         self._is_spent = False
         self._postponed: deque[Callable[[], None]] = deque()
+        self._behind: deque[tuple[float, Callable[[], None]]] = deque()
         self.due: list[Callable[[], None]] = []
         self.is_handling = False  # of requests that have just come in
         self.is_running_due = False
@@ -50,6 +53,28 @@ class Turn:
                     _log.exception("a request that waited failed")
         finally:
             self.is_running_due = False
+
+    def give_way(self, go_on: Callable[[], None]) -> bool:
+        """For what may come after others: in each turn one of those who wait has its time, or all whose patience ends.
+
+        False if there are too many already.
+        """
+        if len(self._behind) >= _MOST_BEHIND:
+            return False
+        if not self._behind:
+            asyncio.get_running_loop().call_soon(self._run_behind)
+        self._behind.append((self._clock.elapsed() + PATIENCE_SECONDS, go_on))
+        return True
+
+    def _run_behind(self) -> None:
+        now = self._clock.elapsed()
+        turns = [self._behind.popleft()[1]]
+        while self._behind and self._behind[0][0] <= now:
+            turns.append(self._behind.popleft()[1])
+        if self._behind:
+            asyncio.get_running_loop().call_soon(self._run_behind)
+        for go_on in turns:
+            go_on()
 
     def is_over(self) -> bool:
         now = self._clock.elapsed()

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _SIZE_CORRELATION: Final = Struct(">ii")
 _NUMBER: Final = Struct(">i")
 _NONE: Final = ErrorCode.none
+_KEY: Final = b"\x00\x00"
 LEADERS: Final = 10
 _ATTRIBUTES_AT: Final = 22  # the low byte of a batch's attributes
 _NO_TAGS: Final = b"\x00\x00\x00"
@@ -101,6 +102,8 @@ def _append_one(context: Context, shape: Shape, number: int, batch: memoryview) 
     is_transactional = _is_transactional(batch)
     if is_transactional and not _may_be_transactional(context, shape.request):
         return _refuse(context, shape.request_for(number), ErrorCode.transactional_id_authorization_failed)
+    if is_transactional:
+        context.connection.patient_key = _KEY  # else the ends of transactions wait for others' records
     partition = _partition(context, context.node.replicas, shape.request.topics[0], number)
     if not isinstance(partition, Partition):
         return _answer(context, shape.request_for(number), [[Appended(partition)]])
