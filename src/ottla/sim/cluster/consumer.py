@@ -93,7 +93,7 @@ class Consumer:
         for row in read_rows(answer):
             place = self.places[PartitionId(*row.key)]
             if row.code == ErrorCode.none.value:
-                self._take(place, row, believed[place.id], since)
+                good = self._take(place, row, believed[place.id], since) and good
             elif row.code == ErrorCode.offset_out_of_range.value:
                 await self._find_place_again(place, leader)
             else:
@@ -106,7 +106,8 @@ class Consumer:
         max_wait_s = 0.0 if self._is_behind() else self._max_wait_s
         return fetching.request(wishes, max_wait_s=max_wait_s, max_bytes=self._max_bytes)
 
-    def _take(self, place: Place, row: AnswerRow, leader: Leader, since: float) -> None:
+    def _take(self, place: Place, row: AnswerRow, leader: Leader, since: float) -> bool:
+        """False if it is rotten: it may be whole at the next leader, or when somebody has mended it."""
         oracle, name = self._client.oracle, f"{self._client.name}, {self._client.oracle.name(place.id)}"
         before, mark = place.high_watermark
         if before == leader and row.high_watermark < mark and not oracle.is_excused(place.id, place.since):
@@ -120,6 +121,8 @@ class Consumer:
                 if not oracle.is_rotten(place.id, since):
                     oracle.complain(f"{name}: {error}")
                 oracle.counts["rot found by a consumer"] += 1
+                return False
+        return True
 
     def _read(self, place: Place, row: AnswerRow, name: str, since: float) -> None:
         oracle = self._client.oracle

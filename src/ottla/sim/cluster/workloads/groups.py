@@ -31,6 +31,8 @@ class _Groups(Workload):
 
     async def finish(self) -> None:
         """Everything is read and committed; then they leave."""
+        for member in self._members:
+            member.hurry()
         while not self._state.is_done():
             await asyncio.sleep(0.1)
         for member in self._members:
