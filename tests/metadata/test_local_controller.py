@@ -19,6 +19,7 @@ from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
 from ottla.metadata import local_controller
 from ottla.metadata.batches import batch_records, metadata_batch
+from ottla.metadata.controller.controller import handle as decide
 from ottla.metadata.controller.requests import (
     AllocateProducerIds,
     CreateTopics,
@@ -320,10 +321,10 @@ def test_a_decision_during_which_the_leadership_ends_comes_to_nothing(monkeypatc
         log.may_end.clear()
         not_committed = asyncio.ensure_future(controller.submit(CreateTopics((NewTopic("u", 1, 1),))))
         await asyncio.sleep(0)
-        decide, decisions = local_controller.handle, list[object]()
+        decisions: list[object] = []
 
-        def decide_slowly(*given: Any) -> Any:
-            decisions.append(decide(*given))
+        def decide_slowly(*of: Any) -> Any:
+            decisions.append(decide(*of))
             if controller.controller.is_active:
                 log.append_error = OSError(28, "No space left on device")
                 with suppress(OSError):

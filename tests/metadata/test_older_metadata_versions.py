@@ -84,7 +84,7 @@ def test_a_snapshot_can_be_taken_and_holds_the_same(level: int) -> None:
 
 def test_directories_are_told_once_the_cluster_can_know_of_them() -> None:
     active = a_cluster(DIRECTORIES - 1)
-    assert active.image.brokers[1].directories == ()
+    assert not active.image.brokers[1].directories
     assert active.partition("t").directories == (DIRECTORY_MIGRATING,) * 2
 
     upgraded = UpdateFeatures((FeatureUpdate("metadata.version", DIRECTORIES, UpgradeType.UPGRADE),))
@@ -108,8 +108,10 @@ def test_controllers_register_from_a_level_on(level: int, is_possible: bool) -> 
     result = Written(given.formatted(level)).submit(CONTROLLER)
 
     message = "The current MetadataVersion is too old to support controller registrations."
-    assert isinstance(result, ControllerResult) if is_possible else result == Refused(
-        ApiError(ErrorCode.unsupported_version, message)
+    assert (
+        isinstance(result, ControllerResult)
+        if is_possible
+        else result == Refused(ApiError(ErrorCode.unsupported_version, message))
     )
 
 

@@ -60,9 +60,7 @@ def activation_records(
         levels = {record.name: record.feature_level for record in bootstrap if isinstance(record, FeatureLevelRecord)}
         first = list(bootstrap)
         if levels.get(ELR_VERSION, 0) > 0:
-            first.append(
-                ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=MIN_ISR, value=min_isr)
-            )
+            first.append(ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=MIN_ISR, value=min_isr))
         if levels.get(METADATA_VERSION, 0) >= _HAS_TRANSACTIONS:
             first = [BeginTransactionRecord(name="Bootstrap records"), *first, EndTransactionRecord()]
         records += first
