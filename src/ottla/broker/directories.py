@@ -71,9 +71,11 @@ class Directories:
                 self._tell_failed(failed)
             self._all_told.set()
         except KafkaError as error:
+            level = logging.ERROR
             if error.code is ErrorCode.unsupported_version:
-                self._all_told.set()  # the cluster knows of no directories before its metadata.version is upgraded
-            _log.error("the controller could not be told of log dirs, it is tried again: %s", error)
+                level = logging.DEBUG  # the cluster knows of no directories before its metadata.version is upgraded
+                self._all_told.set()
+            _log.log(level, "the controller could not be told of log dirs, it is tried again: %s", error)
             self._again = asyncio.get_running_loop().call_later(_AGAIN_AFTER_S, self._tell)
         finally:
             self._is_telling = False
