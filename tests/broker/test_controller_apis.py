@@ -190,3 +190,24 @@ def test_a_controller_registers(cluster: Cluster, address: str) -> None:
 
     assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
     assert cluster.until(lambda: 77 in cluster.nodes[1].image.controllers)
+
+
+@pytest.mark.parametrize(
+    ("broker", "value", "code"),
+    [
+        ("1", "", ErrorCode.none),
+        ("1", "/somewhere", ErrorCode.invalid_config),  # only the broker knows which dirs it has
+        ("99", "", ErrorCode.broker_id_not_registered),
+        ("one", "", ErrorCode.invalid_request),
+    ],
+)
+@pytest.mark.parametrize(("key", "version"), [(33, 2), (44, 1)])
+def test_a_controller_that_is_asked_directly_changes_only_what_it_can_judge(
+    address: str, broker: str, value: str, code: ErrorCode, key: int, version: int
+) -> None:
+    config = {"name": "cordoned.log.dirs", "value": value, "config_operation": 0}
+    resource = {"resource_type": 4, "resource_name": broker, "configs": [config]}
+
+    (answer,) = ask(address, key, version, resources=[resource], validate_only=True).responses
+
+    assert answer.error_code is code

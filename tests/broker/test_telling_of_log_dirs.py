@@ -18,15 +18,16 @@ TOPIC, DIR, OTHER = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
 class Controller:
-    def __init__(self, refusals: int) -> None:
+    def __init__(self, refusals: int, code: ErrorCode = ErrorCode.not_controller) -> None:
         self.heard: list[Any] = []
         self._refusals = refusals
+        self._code = code
 
     async def submit(self, request: Any) -> Any:
         await asyncio.sleep(0)
         if self._refusals:
             self._refusals -= 1
-            raise KafkaError(ErrorCode.not_controller, "not now")
+            raise KafkaError(self._code, "not now")
         self.heard.append(request)
         return ()
 
@@ -52,5 +53,37 @@ def test_what_the_controller_did_not_take_is_told_again(monkeypatch: pytest.Monk
                 assigned.update((row.partition, row.directory) for row in request.assignments)
         assert assigned == {0: DIR, 1: OTHER}
         assert failed == [OTHER]  # when all that was put into it is told
+
+    asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
+
+
+def test_a_broker_is_let_in_only_when_the_controller_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have lost a partition with its dir: elected for it, it would lead with an empty log."""
+    monkeypatch.setattr(directories, "_AGAIN_AFTER_S", 0.01)
+
+    async def story() -> None:
+        controller = Controller(refusals=2)
+        telling: Any = Directories(controller, 1, lambda: 7, lambda _: None)
+        telling.assign(TOPIC, 0, DIR)
+
+        await telling.settle()
+
+        assert len(controller.heard) == 1
+        await telling.settle()
+        await telling.stop()
+
+    asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
+
+
+def test_a_cluster_that_knows_of_no_log_dirs_is_not_waited_for() -> None:
+    async def story() -> None:
+        controller = Controller(refusals=1, code=ErrorCode.unsupported_version)
+        telling: Any = Directories(controller, 1, lambda: 7, lambda _: None)
+        telling.assign(TOPIC, 0, DIR)
+
+        await telling.settle()
+
+        assert controller.heard == []
+        await telling.stop()
 
     asyncio.run(asyncio.wait_for(story(), PATIENCE_S))

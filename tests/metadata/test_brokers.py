@@ -19,7 +19,7 @@ from ottla.metadata.controller.requests import (
     Request,
     UnfenceBroker,
 )
-from ottla.metadata.controller.result import ApiError, Refused
+from ottla.metadata.controller.result import ApiError, ControllerResult, Refused
 from ottla.metadata.image import Endpoint, MetadataImage, VersionRange
 from ottla.metadata.records.base import MetadataRecord
 from ottla.metadata.records.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -31,6 +31,7 @@ from ottla.metadata.records.register_broker_record import RegisterBrokerRecord
 from ottla.model.errors import ErrorCode
 
 OLD = given.BEFORE_ELR
+KRAFT = "kraft.version"
 ONE_BROKER = given.with_topics(given.cluster(1, metadata_version=OLD), NewTopic("t", 2, 1))
 TOPIC = ONE_BROKER.topic_ids["t"]
 EPOCH = ONE_BROKER.brokers[1].epoch
@@ -245,3 +246,31 @@ def test_a_controller_registers() -> None:
 
     assert image.controllers[1].endpoints == (endpoint,)
     assert image.controllers[1].features == SUPPORTED
+
+
+class _QuorumWithVotersInItsLog:
+    kraft_version = 1
+
+    def upgrade_kraft_version(self, version: int, *, validate_only: bool) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("offered", "registers"), [(VersionRange(0, 1), True), (VersionRange(1, 1), True), (VersionRange(0, 0), False)]
+)
+def test_a_broker_must_know_the_quorums_own_version_too(offered: VersionRange, registers: bool) -> None:
+    settings = replace(given.settings(), quorum=_QuorumWithVotersInItsLog())
+    request = replace(NEW, features=(*(each for each in NEW.features if each[0] != KRAFT), (KRAFT, offered)))
+    unnamed = replace(NEW, features=tuple(each for each in NEW.features if each[0] != KRAFT))
+
+    result = given.handle(request, ONE_BROKER, settings)
+
+    refused = Refused(
+        ApiError(
+            ErrorCode.unsupported_version,
+            "Unable to register because the broker does not support finalized version 1 of kraft.version. The broker "
+            "wants a version between 0 and 0, inclusive.",
+        )
+    )
+    assert isinstance(result, ControllerResult) if registers else result == refused
+    assert given.handle(unnamed, ONE_BROKER, settings) == refused

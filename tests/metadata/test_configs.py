@@ -1,12 +1,20 @@
 """Changes of configs: answers and words were recorded from Apache Kafka 4.3.0."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 from tests.metadata import given
 
 from ottla.metadata.controller.config_rules import config_rules
-from ottla.metadata.controller.requests import AlterConfigs, AlterOp, ConfigChange, IncrementalAlterConfigs, NewTopic
+from ottla.metadata.controller.requests import (
+    AlterConfigs,
+    AlterOp,
+    ConfigChange,
+    CreateTopics,
+    IncrementalAlterConfigs,
+    NewTopic,
+)
 from ottla.metadata.controller.result import NO_ERROR, ApiError, Refused
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.metadata.records.base import MetadataRecord
@@ -161,3 +169,89 @@ def test_the_remote_tier_of_a_topic_is_turned_off_only_with_what_is_there(
         assert error.code is ErrorCode.invalid_config
         assert error.message is not None
         assert error.message.startswith("It is invalid to disable remote storage without deleting remote data.")
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "message"),
+    [
+        ("abc", ErrorCode.invalid_request, "Unable to parse broker name as a base 10 number."),
+        ("99999999999", ErrorCode.invalid_request, "Unable to parse broker name as a base 10 number."),
+        ("-1", ErrorCode.invalid_request, "Invalid negative broker ID."),
+        ("2", ErrorCode.broker_id_not_registered, "No node with id 2 found."),
+    ],
+)
+def test_configs_are_for_nodes_that_are_there(name: str, code: ErrorCode, message: str) -> None:
+    """A controller may be asked directly. Kafka's own cannot even replay a broker's config under such a name."""
+    resource = ConfigResource(ResourceType.BROKER, name)
+
+    assert alter(resource, ConfigChange("log.cleaner.threads", AlterOp.SET, "2")) == (ApiError(code, message), ())
+
+
+def test_a_node_that_is_a_controller_alone_has_configs_too() -> None:
+    of_seven = IncrementalAlterConfigs(
+        ((ConfigResource(ResourceType.BROKER, "7"), (ConfigChange("background.threads", AlterOp.SET, "9"),)),)
+    )
+
+    def error(**settings: Any) -> ApiError:
+        ((_, error),) = given.accepted(
+            given.handle(of_seven, IMAGE, dataclasses.replace(given.settings(), **settings))
+        ).reply
+        return error
+
+    assert error(static_voters=(7, 8)) == error(node_id=7) == NO_ERROR
+    assert error().code is ErrorCode.broker_id_not_registered
+
+
+@pytest.mark.parametrize("resource", [TOPIC, BROKER])
+def test_a_value_is_no_longer_than_kafka_can_tell_it(resource: ConfigResource) -> None:
+    name = "follower.replication.throttled.replicas" if resource is TOPIC else "log.cleaner.threads"
+    too_long = ",".join(f"{number}:{number}" for number in range(10_000))
+
+    error, records = alter(resource, ConfigChange(name, AlterOp.SET, too_long))
+
+    message = "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes."
+    assert (error, records) == (ApiError(ErrorCode.invalid_config, message), ())
+
+
+def test_a_new_topic_has_no_longer_values_either() -> None:
+    config = ("follower.replication.throttled.replicas", ",".join(f"{number}:{number}" for number in range(10_000)))
+    request = CreateTopics((NewTopic("long", 1, 1, configs=(config,)),))
+
+    (created,) = given.accepted(given.handle(request, IMAGE, given.settings())).reply
+
+    assert created.error.code is ErrorCode.invalid_config
+
+
+@pytest.mark.parametrize(
+    ("value", "is_looked_at", "allowed"),
+    [
+        ("/a,/b,/c", True, True),
+        ("/a,/b,/c", False, False),
+        ("*", False, False),
+        (" /b ", False, True),
+        ("", False, True),
+        (None, False, True),
+    ],
+)
+def test_a_controller_that_is_asked_directly_cordons_no_further_dirs(
+    value: str | None, is_looked_at: bool, allowed: bool
+) -> None:
+    image = given.after(IMAGE, change("cordoned.log.dirs", "/a, /b", BROKER))
+    op = AlterOp.DELETE if value is None else AlterOp.SET
+    request = IncrementalAlterConfigs(
+        ((BROKER, (ConfigChange("cordoned.log.dirs", op, value),)),), is_looked_at=is_looked_at
+    )
+
+    ((_, error),) = given.accepted(given.handle(request, image, given.settings())).reply
+
+    assert error.code is (ErrorCode.none if allowed else ErrorCode.invalid_config)
+
+
+def test_dirs_are_cordoned_from_a_metadata_version_on() -> None:
+    image = given.cluster(1, metadata_version=29)
+    request = IncrementalAlterConfigs(((BROKER, (ConfigChange("cordoned.log.dirs", AlterOp.SET, "/a"),)),))
+
+    ((_, error),) = given.accepted(given.handle(request, image, given.settings())).reply
+
+    assert error.code is ErrorCode.invalid_config
+    assert "requires metadata.version >= 4.3-IV0" in str(error.message)

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import pytest
 from tests.metadata import given
@@ -17,6 +19,7 @@ from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
 from ottla.metadata import local_controller
 from ottla.metadata.batches import batch_records, metadata_batch
+from ottla.metadata.controller.controller import handle as decide
 from ottla.metadata.controller.requests import (
     AllocateProducerIds,
     CreateTopics,
@@ -31,6 +34,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.records.abort_transaction_record import AbortTransactionRecord
 from ottla.metadata.records.begin_transaction_record import BeginTransactionRecord
 from ottla.metadata.records.feature_level_record import FeatureLevelRecord
+from ottla.metadata.records.no_op_record import NoOpRecord
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.raft.memory_log import MemoryRaftLog
 from ottla.record.batch import parse_header
@@ -302,6 +306,39 @@ def test_a_flush_that_fails_refuses_everything_from_then_on() -> None:
         assert controller.image is committed
         with pytest.raises(KafkaError, match="not the active controller"):
             await controller.submit(CreateTopics((NewTopic("c", 1, 1),)))
+
+    run(story)
+
+
+def test_a_decision_during_which_the_leadership_ends_comes_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long one takes breaths: then all may happen."""
+
+    async def story() -> None:
+        log = SlowLog()
+        node = Node(log)
+        controller = await node.start_with_broker()
+        await controller.submit(CreateTopics((NewTopic("t", 1, 1),)))
+        log.may_end.clear()
+        not_committed = asyncio.ensure_future(controller.submit(CreateTopics((NewTopic("u", 1, 1),))))
+        await asyncio.sleep(0)
+        decisions: list[object] = []
+
+        def decide_slowly(*of: Any) -> Any:
+            decisions.append(decide(*of))
+            if controller.controller.is_active:
+                log.append_error = OSError(28, "No space left on device")
+                with suppress(OSError):
+                    controller.raft.append(metadata_batch([NoOpRecord()], 30, 0))
+            return decisions[-1]
+
+        monkeypatch.setattr(local_controller, "handle", decide_slowly)
+        with pytest.raises(KafkaError) as error:
+            await asyncio.wait_for(controller.submit(CreateTopics((NewTopic("t", 1, 1),))), PATIENCE_S)
+
+        assert error.value.code is ErrorCode.not_controller
+        assert len(decisions) == 1
+        with pytest.raises(KafkaError):
+            await not_committed
 
     run(story)
 

@@ -202,6 +202,24 @@ def test_one_that_comes_late_gets_a_snapshot_and_then_the_rest() -> None:
     asyncio.run(story())
 
 
+def test_a_snapshot_takes_the_place_of_a_longer_log_of_an_earlier_epoch_also_after_a_crash() -> None:
+    async def story() -> None:
+        trio = Trio()
+        for number in range(12):  # of a leader that nobody followed any more
+            trio.logs[3].append(a_batch(b"never committed %d" % number), epoch=1)
+        taken = OffsetAndEpoch(9, 2)
+        store = SnapshotStore(trio.envs[3].disk, FOLDER)
+        store.write(taken, snapshot_format.encode([a_batch(b"y")], 7, epoch=taken.epoch))
+
+        node = await trio.start(3)  # the crash was after the snapshot was whole, and before the log was dropped
+
+        assert node.quorum.replica.log.end == taken
+        assert (trio.logs[3].start_offset, trio.logs[3].end_offset) == (9, 9)
+        await trio.stop()
+
+    asyncio.run(story())
+
+
 def test_a_vote_that_cannot_be_written_is_not_given() -> None:
     async def story() -> None:
         trio = Trio()

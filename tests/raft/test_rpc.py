@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from kio.static.primitive import Records
 
 from ottla.model.errors import ErrorCode
 from ottla.raft import rpc, rpc_versions
@@ -31,6 +32,7 @@ from ottla.raft.messages import (
     VoteResponse,
 )
 from ottla.raft.voters import Endpoint, ReplicaKey, VersionRange, VoterNode, VoterSet
+from ottla.record.records import CorruptBatch
 from ottla.wire import codec
 
 ME, OTHER = ReplicaKey(1, UUID(int=77)), ReplicaKey(2, UUID(int=78))
@@ -157,3 +159,16 @@ def test_a_request_about_another_partition_is_refused() -> None:
         rpc.request_of(other)
     with pytest.raises(rpc.WrongPartition):
         rpc.request_of(replace(entity, topics=()))
+
+
+def test_a_batch_that_was_damaged_on_its_way_is_not_taken() -> None:
+    """Stored, it would count for a majority that does not have it, and keep this node from starting."""
+    entity = rpc.response_entity(FetchResponse(LEADER, 9, 0, batches=BATCHES), "CONTROLLER")
+    (topic,) = entity.responses
+    (partition,) = topic.partitions
+    damaged = bytearray(partition.records)
+    damaged[-1] ^= 1
+    partition = replace(partition, records=Records.parse(bytes(damaged)))
+
+    with pytest.raises(CorruptBatch, match="checksum"):
+        rpc.response_of(replace(entity, responses=(replace(topic, partitions=(partition,)),)), "CONTROLLER")

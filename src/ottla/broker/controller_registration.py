@@ -13,7 +13,7 @@ from ottla.env.backoff import Backoff
 from ottla.env.tasks import Tasks
 from ottla.metadata.controller.requests import RegisterController
 from ottla.metadata.image import Endpoint
-from ottla.model.errors import KafkaError
+from ottla.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -42,7 +42,9 @@ class ControllerRegistration:
                 await self._node.controller.submit(self._request)
             except KafkaError as error:
                 failures += 1
-                _log.warning("this controller could not register, it is tried again: %s", error)
+                # a cluster of an older metadata.version knows no registrations of controllers: until it is upgraded
+                level = logging.DEBUG if error.code is ErrorCode.unsupported_version else logging.WARNING
+                _log.log(level, "this controller could not register, it is tried again: %s", error)
                 await asyncio.sleep(_AGAIN.seconds(failures, self._node.env.random))
             else:
                 return

@@ -36,11 +36,14 @@ class Directories:
         self._assigned: dict[tuple[UUID, int], UUID] = {}
         self._failed: list[UUID] = []
         self._is_telling = False
+        self._all_told = asyncio.Event()
+        self._all_told.set()
         self._again: asyncio.TimerHandle | None = None
         self._tasks = Tasks(lambda error: _log.error("the controller could not be told of log dirs: %s", error))
 
     def assign(self, topic_id: UUID, partition: int, directory: UUID) -> None:
         self._assigned[topic_id, partition] = directory
+        self._all_told.clear()
         self._tell()
 
     async def assign_surely(self, topic_id: UUID, partition: int, directory: UUID) -> bool:
@@ -51,6 +54,7 @@ class Directories:
 
     def fail(self, directory: UUID) -> None:
         self._failed.append(directory)
+        self._all_told.clear()
         self._tell()
 
     def _tell(self) -> None:
@@ -65,8 +69,13 @@ class Directories:
             failed, self._failed = self._failed, []
             if failed:
                 self._tell_failed(failed)
+            self._all_told.set()
         except KafkaError as error:
-            _log.error("the controller could not be told of log dirs, it is tried again: %s", error)
+            level = logging.ERROR
+            if error.code is ErrorCode.unsupported_version:
+                level = logging.DEBUG  # the cluster knows of no directories before its metadata.version is upgraded
+                self._all_told.set()
+            _log.log(level, "the controller could not be told of log dirs, it is tried again: %s", error)
             self._again = asyncio.get_running_loop().call_later(_AGAIN_AFTER_S, self._tell)
         finally:
             self._is_telling = False
@@ -81,7 +90,7 @@ class Directories:
 
     async def settle(self) -> None:
         """Until all is told: before a broker is unfenced the controller must know what it has lost."""
-        await self._tasks.settle()
+        await self._all_told.wait()
 
     async def stop(self) -> None:
         if self._again is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.lifecycle import Lifecycle, previous_epoch
 from ottla.broker.log_dirs import OpenedDirs
 from ottla.metadata.controller.hosts import host_feature
+from ottla.metadata.controller.partition_change import DIRECTORIES
 from ottla.metadata.controller.requests import RegisterBroker
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import Endpoint, MetadataImage
@@ -53,10 +54,11 @@ class OwnRegistration:
                 "Restart it, then it takes its place again."
             )
         node.is_registered = own is not None
-        if own is not None and own.epoch == node.broker_epoch and not own.fenced:
-            self._unfenced.set()
-        if own is not None and not own.directories and own.epoch == node.broker_epoch:
-            self._lifecycle.resend_registration()
+        if own is not None and own.epoch == node.broker_epoch:
+            if not own.fenced:
+                self._unfenced.set()
+            if not own.directories and image.metadata_version >= DIRECTORIES:
+                self._lifecycle.resend_registration()
         if any(
             broker_id != node.config.node_id
             and broker_id in image.brokers

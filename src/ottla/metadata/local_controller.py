@@ -108,8 +108,7 @@ class LocalController:
         return len(self._pending)
 
     async def submit(self, request: Request[R]) -> R:
-        if not self.is_active or not self._raft.is_leader:
-            raise KafkaError(ErrorCode.not_controller, "this node is not the active controller")
+        self._demand_active()
         began = self._env.loop.time()
         result = self._decide(request)
         self.decided += 1
@@ -126,13 +125,21 @@ class LocalController:
         return result.reply
 
     def _decide(self, request: Request[R]) -> ControllerResult[R] | Refused:
-        """On what is there when the decision is made: a long one is made again if others came in between."""
+        """On what is there when the decision is made: a long one is made again if others came in between.
+
+        While it took breaths this node may have ceased to lead: then there is no state to decide on any more.
+        """
         for _ in range(_TRIES):
             image = self._latest()
             result = handle(request, image, self._settings, self._soft)
+            self._demand_active()
             if image is self._latest():
                 return result
         return whole(lambda request: handle(request, self._latest(), self._settings, self._soft), request)
+
+    def _demand_active(self) -> None:
+        if not self.is_active or not self._raft.is_leader:
+            raise KafkaError(ErrorCode.not_controller, "this node is not the active controller")
 
     def _latest(self) -> MetadataImage:
         """The image of all that is in the log. The quorum itself appends too, when voters change."""

@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from ottla.metadata.batches import batch_records, metadata_batch
+from ottla.metadata.controller.features import REGISTERS_CONTROLLERS
+from ottla.metadata.controller.partition_change import DIRECTORIES
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import (
     EMPTY_IMAGE,
@@ -112,14 +115,17 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
     for name, level in image.features.items():
         if name != METADATA_VERSION:
             yield FeatureLevelRecord(name=name, feature_level=level)
+    # What is written is what brokers of that level can read: before, nobody knew of directories.
+    knows_directories = image.metadata_version >= DIRECTORIES
     for broker in image.brokers.values():
-        yield _broker(broker)
+        yield _broker(broker, broker.directories if knows_directories else ())
     for controller in image.controllers.values():
-        yield _controller(controller)
+        if image.metadata_version >= REGISTERS_CONTROLLERS:
+            yield _controller(controller)
     for topic in image.topics.values():
         yield TopicRecord(name=topic.name, topic_id=topic.id)
         for number, partition in topic.partitions.items():
-            yield _partition(topic, number, partition)
+            yield _partition(topic, number, partition, partition.directories if knows_directories else ())
     for resource, values in image.configs.items():
         for name, value in values.items():
             yield ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
@@ -128,7 +134,7 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
     yield from image.held.values()
 
 
-def _broker(broker: BrokerImage) -> RegisterBrokerRecord:
+def _broker(broker: BrokerImage, directories: tuple[UUID, ...]) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=broker.id,
         incarnation_id=broker.incarnation_id,
@@ -144,7 +150,7 @@ def _broker(broker: BrokerImage) -> RegisterBrokerRecord:
         rack=broker.rack,
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
-        log_dirs=broker.directories,
+        log_dirs=directories,
         cordoned_log_dirs=broker.cordoned_directories,
     )
 
@@ -165,7 +171,9 @@ def _controller(controller: ControllerImage) -> RegisterControllerRecord:
     )
 
 
-def _partition(topic: TopicImage, number: int, partition: PartitionImage) -> PartitionRecord:
+def _partition(
+    topic: TopicImage, number: int, partition: PartitionImage, directories: tuple[UUID, ...]
+) -> PartitionRecord:
     return PartitionRecord(
         partition_id=number,
         topic_id=topic.id,
@@ -177,7 +185,7 @@ def _partition(topic: TopicImage, number: int, partition: PartitionImage) -> Par
         leader_recovery_state=int(partition.leader_recovery_state),
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
-        directories=partition.directories,
+        directories=directories,
         eligible_leader_replicas=partition.elr or None,
         last_known_elr=partition.last_known_elr or None,
     )

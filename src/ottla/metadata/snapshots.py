@@ -78,8 +78,9 @@ class Snapshots:
         self._work(self._clean())
 
     def _look(self, image: MetadataImage) -> None:
+        """Not within a metadata transaction: its first records are in no image yet, and would be lost with the log."""
         reason = self._reason()
-        if reason is not None and not self._is_busy and image.offset >= 0:
+        if reason is not None and not self._is_busy and image.offset >= 0 and not self._feed.transactions.is_open:
             self._work(self._take(image, reason))
 
     def _reason(self) -> str | None:

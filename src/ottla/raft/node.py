@@ -559,7 +559,9 @@ def _view_of(log: RaftLog, static_voters: VoterSet, snapshots: SnapshotStore | N
     controls = ControlHistory(static_voters)
     latest = snapshots.latest if snapshots else None
     if snapshots is not None and latest is not None:
-        if latest.offset > log.end_offset:  # a snapshot was to take the place of the log, and a crash came between
+        if latest.offset > log.end_offset or latest.epoch > log.last_epoch:
+            # It was to take the place of the log, and a crash came between. A log of earlier epochs may be the longer
+            # one: its end was never committed.
             log.restart_at(latest.offset)
             snapshots.recover(latest.offset)
         elif log.start_offset > 0:

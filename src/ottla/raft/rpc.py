@@ -55,7 +55,9 @@ from ottla.raft.messages import (
     VoteResponse,
 )
 from ottla.raft.voters import NO_DIRECTORY, Endpoint, ReplicaKey
+from ottla.record.batch import computed_crc
 from ottla.record.reader import iterate_batches
+from ottla.record.records import CorruptBatch
 
 _TOPIC: Final = TopicName(METADATA_TOPIC)
 _NO_OFFSET: Final = -1
@@ -351,7 +353,13 @@ def refusal(key: int, error: ErrorCode) -> Response:
 
 
 def _whole_batches(records: Buffer) -> list[memoryview]:
-    return [batch for _, batch in iterate_batches(records)]
+    """CorruptBatch if one was damaged on its way: a follower that stored it would say that it has what it has not."""
+    batches = []
+    for header, batch in iterate_batches(records):
+        if header.crc != computed_crc(batch):
+            raise CorruptBatch(f"the checksum of the batch at offset {header.base_offset} is wrong")
+        batches.append(batch)
+    return batches
 
 
 def _where(end: Any) -> OffsetAndEpoch | None:

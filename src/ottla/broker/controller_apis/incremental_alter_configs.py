@@ -7,12 +7,13 @@ this node.
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from ottla.broker.apis.incremental_alter_configs import alter_levels, request_for
 from ottla.broker.config_changes import alter, demand_stored_type, demand_values
 from ottla.broker.context import Context
-from ottla.metadata.controller.requests import AlterOp
+from ottla.metadata.controller.requests import AlterOp, IncrementalAlterConfigs
 from ottla.metadata.image import ResourceType
 
 
@@ -25,4 +26,7 @@ def handle(context: Context, request: Any) -> Coroutine[Any, Any, Any]:
         demand_stored_type(row)
         return False
 
-    return alter(context, request, check, lambda rows: request_for(rows, request.validate_only))
+    def request_of(rows: list[Any]) -> IncrementalAlterConfigs:
+        return replace(request_for(rows, request.validate_only), is_looked_at=context.forwarded_host is not None)
+
+    return alter(context, request, check, request_of)

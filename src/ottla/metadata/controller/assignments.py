@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+from ottla.metadata.controller.partition_change import DIRECTORIES
 from ottla.metadata.controller.partition_changes import default_directory
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records.partition_record import PartitionRecord
@@ -41,6 +42,7 @@ def has_active(replicas: Sequence[int], image: MetadataImage) -> bool:
 
 def partition_record(topic_id: UUID, number: int, replicas: tuple[int, ...], image: MetadataImage) -> PartitionRecord:
     isr = tuple(broker_id for broker_id in replicas if image.brokers[broker_id].active)
+    knows_directories = image.metadata_version >= DIRECTORIES
     return PartitionRecord(
         partition_id=number,
         topic_id=topic_id,
@@ -51,5 +53,5 @@ def partition_record(topic_id: UUID, number: int, replicas: tuple[int, ...], ima
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=tuple(default_directory(image, broker_id) for broker_id in replicas),
+        directories=tuple(default_directory(image, broker_id) for broker_id in replicas if knows_directories),
     )

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from ottla.metadata.controller.features import KRAFT_VERSION, REGISTERS_CONTROLLERS
+from ottla.metadata.controller.partition_change import DIRECTORIES
 from ottla.metadata.controller.partition_changes import InDoubtError, PartitionChanges
 from ottla.metadata.controller.requests import (
     BeginControlledShutdown,
@@ -39,7 +41,7 @@ def register_broker(
     if error := _check_registration(request, existing, image, settings, soft):
         return Refused(error)
     if existing is not None and existing.incarnation_id == request.incarnation_id:
-        record = _registration(request, existing.epoch, existing.fenced, existing.in_controlled_shutdown)
+        record = _registration(request, image, existing.epoch, existing.fenced, existing.in_controlled_shutdown)
         return ControllerResult(existing.epoch, (record,))
     epoch = image.offset + 1
     # What the earlier incarnation led is led by nobody until the new one is unfenced.
@@ -52,7 +54,7 @@ def register_broker(
         changes = (partitions.without_broker if ended_well else partitions.after_crash)(request.broker_id, doubted)
     except InDoubtError:
         return Refused(_DUPLICATE)
-    return ControllerResult(epoch, (*changes, _registration(request, epoch, True, False)), is_whole=False)
+    return ControllerResult(epoch, (*changes, _registration(request, image, epoch, True, False)), is_whole=False)
 
 
 def unfence_broker(
@@ -144,7 +146,10 @@ def unregister_broker(
     return ControllerResult(None, (*changes, gone), is_whole=False)
 
 
-def register_controller(request: RegisterController) -> ControllerResult[None]:
+def register_controller(request: RegisterController, image: MetadataImage) -> ControllerResult[None] | Refused:
+    if image.metadata_version < REGISTERS_CONTROLLERS:
+        message = "The current MetadataVersion is too old to support controller registrations."
+        return Refused(ApiError(ErrorCode.unsupported_version, message))
     # loaded here: of the other types every node writes some, of this one only a controller that starts
     from ottla.metadata.records.register_controller_record import (
         ControllerEndpoint,
@@ -193,10 +198,12 @@ def _check_registration(
         and soft.has_session(existing.id, existing.epoch)
     ):
         return _DUPLICATE
-    return _check_directories(request, image) or _check_features(request, image)
+    return _check_directories(request, image) or _check_features(request, image, settings)
 
 
 def _check_directories(request: RegisterBroker, image: MetadataImage) -> ApiError | None:
+    if image.metadata_version < DIRECTORIES:
+        return None
     wrong = None
     if not request.log_dirs:
         wrong = "No directories specified in request"
@@ -211,13 +218,15 @@ def _check_directories(request: RegisterBroker, image: MetadataImage) -> ApiErro
     return None if wrong is None else ApiError(ErrorCode.invalid_registration, wrong)
 
 
-def _check_features(request: RegisterBroker, image: MetadataImage) -> ApiError | None:
+def _check_features(request: RegisterBroker, image: MetadataImage, settings: ControllerSettings) -> ApiError | None:
+    """That of the quorum is among them, though it is not in the image."""
     offered = dict(request.features)
+    levels = {**image.features, KRAFT_VERSION: settings.quorum.kraft_version}
     if METADATA_VERSION not in offered:
         message = "Request features do not contain 'metadata.version'"
         return ApiError(ErrorCode.invalid_registration, message)
-    for name in dict.fromkeys((*offered, *image.features)):
-        finalised = image.features.get(name, 0)
+    for name in dict.fromkeys((*offered, *levels)):
+        finalised = levels.get(name, 0)
         low, high = offered.get(name, VersionRange(0, 0))
         if not low <= finalised <= high:
             return ApiError(
@@ -229,7 +238,7 @@ def _check_features(request: RegisterBroker, image: MetadataImage) -> ApiError |
 
 
 def _registration(
-    request: RegisterBroker, epoch: int, fenced: bool, in_controlled_shutdown: bool
+    request: RegisterBroker, image: MetadataImage, epoch: int, fenced: bool, in_controlled_shutdown: bool
 ) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=request.broker_id,
@@ -243,7 +252,7 @@ def _registration(
         rack=request.rack,
         fenced=fenced,
         in_controlled_shutdown=in_controlled_shutdown,
-        log_dirs=request.log_dirs,
+        log_dirs=request.log_dirs if image.metadata_version >= DIRECTORIES else (),
     )
 
 

@@ -8,7 +8,7 @@ from ottla.metadata.controller.settings import ConfigRules
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.model.config.broker import BrokerConfig
 from ottla.model.config.client_metrics import validate_client_metrics
-from ottla.model.config.definition import ConfigDef, ConfigType, Value, format_value
+from ottla.model.config.definition import ConfigDef, ConfigType, Value, format_value, whole_number
 from ottla.model.config.group import validate_group_configs
 from ottla.model.config.tables.broker import BROKER_CONFIGS
 from ottla.model.config.tables.topic import TOPIC_CONFIGS
@@ -63,12 +63,23 @@ def _check(resource: ConfigResource, values: Mapping[str, str], broker: BrokerCo
             if (wrong := topic_names.what_is_wrong(resource.name)) is not None:
                 raise KafkaError(ErrorCode.invalid_topic_exception, wrong)
             validate_topic_configs(values, broker)
+        case ResourceType.BROKER:
+            _check_broker(resource.name)
         case ResourceType.GROUP:
             _demand_name(resource, "Default group resources are not allowed.")
             validate_group_configs(values, broker)
         case ResourceType.CLIENT_METRICS:
             _demand_name(resource, "Subscription name can't be empty")
             validate_client_metrics(values)
+
+
+def _check_broker(name: str) -> None:
+    """Without a name it is all brokers."""
+    number = whole_number(name) if name else 0
+    if number is None or not -(1 << 31) <= number < 1 << 31:
+        raise KafkaError(ErrorCode.invalid_request, "Unable to parse broker name as a base 10 number.")
+    if number < 0:
+        raise KafkaError(ErrorCode.invalid_request, "Invalid negative broker ID.")
 
 
 def _demand_name(resource: ConfigResource, otherwise: str) -> None:

@@ -1,9 +1,10 @@
 """Changes of configs. Those of a resource are checked with what it has already, and stand or fall together."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from ottla.env.slices import breathe
-from ottla.metadata.controller import min_isr, tiering
+from ottla.metadata.controller import cordoning, min_isr, tiering
 from ottla.metadata.controller.requests import AlterConfigs, AlterOp, ConfigChange, IncrementalAlterConfigs
 from ottla.metadata.controller.result import MAX_RECORDS, NO_ERROR, ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
@@ -12,6 +13,11 @@ from ottla.metadata.records.config_record import ConfigRecord
 from ottla.model.errors import ErrorCode
 
 Outcomes = tuple[tuple[ConfigResource, ApiError], ...]
+_LONGEST: Final = 32_767
+_TOO_LONG: Final = ApiError(
+    ErrorCode.invalid_config,
+    f"The configuration value cannot be added because it exceeds the maximum value size of {_LONGEST} bytes.",
+)
 
 
 def record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:
@@ -25,7 +31,7 @@ def incremental_alter_configs(
     outcomes: list[tuple[ConfigResource, ApiError]] = []
     for resource, changes in request.changes:
         wanted = _wanted(resource, changes, image, settings)
-        _alter(resource, wanted, image, settings, records, outcomes)
+        _alter(resource, wanted, request.is_looked_at, image, settings, records, outcomes)
     return _result(outcomes, records, image, request.validate_only)
 
 
@@ -37,7 +43,7 @@ def alter_configs(
     for resource, values in request.configs:
         wanted: dict[str, str | None] = dict.fromkeys(image.config(resource))
         wanted.update(values)
-        _alter(resource, wanted, image, settings, records, outcomes)
+        _alter(resource, wanted, request.is_looked_at, image, settings, records, outcomes)
     return _result(outcomes, records, image, request.validate_only)
 
 
@@ -85,9 +91,26 @@ def edited(now: str, op: AlterOp, value: str) -> str:
     return ",".join(items)
 
 
+def too_long(values: Iterable[str | None]) -> ApiError | None:
+    return _TOO_LONG if any(value is not None and len(value) > _LONGEST for value in values) else None
+
+
+def _missing(resource: ConfigResource, image: MetadataImage, settings: ControllerSettings) -> ApiError | None:
+    """What the configs are for. A node need not be a broker; its name was checked."""
+    if resource.type == ResourceType.TOPIC and resource.name not in image.topic_ids:
+        return ApiError(ErrorCode.unknown_topic_or_partition, f"The topic '{resource.name}' does not exist.")
+    if resource.type == ResourceType.BROKER and resource.name:
+        number = int(resource.name)
+        known = (image.brokers, image.controllers, settings.static_voters, (settings.node_id,))
+        if not any(number in nodes for nodes in known):
+            return ApiError(ErrorCode.broker_id_not_registered, f"No node with id {number} found.")
+    return None
+
+
 def _alter(
     resource: ConfigResource,
     wanted: Mapping[str, str | None] | ApiError,
+    is_looked_at: bool,
     image: MetadataImage,
     settings: ControllerSettings,
     records: list[ConfigRecord],
@@ -97,17 +120,18 @@ def _alter(
     if isinstance(wanted, ApiError):
         outcomes.append((resource, wanted))
         return
-    if (wrong := min_isr.what_is_wrong(resource, wanted, image)) is not None:
-        outcomes.append((resource, wrong))
-        return
     now = image.config(resource)
     after = {name: value for name, value in {**now, **wanted}.items() if value is not None}
-    if (wrong := settings.configs.check(resource, after) or tiering.what_is_wrong(resource, now, after)) is not None:
+    wrong = (
+        min_isr.what_is_wrong(resource, wanted, image)
+        or cordoning.what_is_wrong(resource, wanted, image, is_looked_at=is_looked_at)
+        or too_long(wanted.values())
+        or settings.configs.check(resource, after)
+        or tiering.what_is_wrong(resource, now, after)
+        or _missing(resource, image, settings)
+    )
+    if wrong is not None:
         outcomes.append((resource, wrong))
-        return
-    if resource.type == ResourceType.TOPIC and resource.name not in image.topic_ids:
-        message = f"The topic '{resource.name}' does not exist."
-        outcomes.append((resource, ApiError(ErrorCode.unknown_topic_or_partition, message)))
         return
     outcomes.append((resource, NO_ERROR))
     for name, value in sorted(wanted.items()):

@@ -53,7 +53,7 @@ _DECISIONS: Final[dict[type[Request[Any]], Decision]] = {
     requests.FenceDeadBrokers: brokers.fence_dead_brokers,
     requests.BeginControlledShutdown: brokers.begin_controlled_shutdown,
     requests.AssignReplicasToDirs: directories.assign_replicas,
-    requests.RegisterController: lambda request, _, __, ___: brokers.register_controller(request),
+    requests.RegisterController: lambda request, image, _, __: brokers.register_controller(request, image),
     requests.AllocateProducerIds: lambda request, image, _, __: producer_ids.allocate_producer_ids(request, image),
     requests.IncrementalAlterConfigs: lambda request, image, settings, _: configs.incremental_alter_configs(
         request, image, settings

@@ -93,7 +93,7 @@ def _create(
         return ApiError(ErrorCode.invalid_config, message)
     resource = ConfigResource(ResourceType.TOPIC, topic.name)
     values = {name: value for name, value in topic.configs if value is not None}
-    if values and (wrong := settings.configs.check(resource, values)) is not None:
+    if values and (wrong := configs.too_long(values.values()) or settings.configs.check(resource, values)) is not None:
         return wrong
     replicas = _manual(topic, image) if topic.assignments else _placed(topic, image, settings, placer)
     if isinstance(replicas, ApiError):

@@ -14,6 +14,8 @@ TRANSACTION_VERSION: Final = "transaction.version"
 ELR_VERSION: Final = "eligible.leader.replicas.version"
 MIN_ISR: Final = "min.insync.replicas"
 LATEST_METADATA_VERSION: Final = 30  # 4.3-IV0
+REGISTERS_CONTROLLERS: Final = 15  # 3.7-IV0
+_HAS_TRANSACTIONS: Final = 14  # 3.6-IV2
 # The metadata.version from which a new cluster starts with a feature, and its level: those of before start without.
 _STARTS_WITH: Final = {GROUP_VERSION: (22, 1), TRANSACTION_VERSION: (24, 2), ELR_VERSION: (26, 1)}  # 4.0-IV0, -IV2, 4.1
 
@@ -55,9 +57,11 @@ def activation_records(
         from ottla.metadata.records.begin_transaction_record import BeginTransactionRecord
         from ottla.metadata.records.end_transaction_record import EndTransactionRecord
 
-        records += (BeginTransactionRecord(name="Bootstrap records"), *bootstrap)
-        if any(isinstance(record, FeatureLevelRecord) and record.name == ELR_VERSION for record in bootstrap):
-            for_all = ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=MIN_ISR, value=min_isr)
-            records.append(for_all)
-        records.append(EndTransactionRecord())
+        levels = {record.name: record.feature_level for record in bootstrap if isinstance(record, FeatureLevelRecord)}
+        first = list(bootstrap)
+        if levels.get(ELR_VERSION, 0) > 0:
+            first.append(ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=MIN_ISR, value=min_isr))
+        if levels.get(METADATA_VERSION, 0) >= _HAS_TRANSACTIONS:
+            first = [BeginTransactionRecord(name="Bootstrap records"), *first, EndTransactionRecord()]
+        records += first
     return tuple(records)

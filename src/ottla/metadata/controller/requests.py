@@ -313,6 +313,8 @@ class ConfigChange(NamedTuple):
 class IncrementalAlterConfigs(Request[tuple[tuple[ConfigResource, ApiError], ...]]):
     changes: tuple[tuple[ConfigResource, tuple[ConfigChange, ...]], ...]
     validate_only: bool = False
+    is_looked_at: bool = True
+    """By the broker whose configs they are. False: a client asks the controller directly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,3 +323,4 @@ class AlterConfigs(Request[tuple[tuple[ConfigResource, ApiError], ...]]):
 
     configs: tuple[tuple[ConfigResource, tuple[tuple[str, str | None], ...]], ...]
     validate_only: bool = False
+    is_looked_at: bool = True

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.metadata.controller import min_isr
-from ottla.metadata.controller.features import ELR_VERSION, KRAFT_VERSION, MIN_ISR
+from ottla.metadata.controller.features import ELR_VERSION, KRAFT_VERSION, MIN_ISR, REGISTERS_CONTROLLERS
 from ottla.metadata.controller.requests import FeatureUpdate, UpdateFeatures, UpgradeType
 from ottla.metadata.controller.result import ApiError, ControllerResult, Refused
 from ottla.metadata.controller.settings import ControllerSettings
@@ -103,7 +103,7 @@ def _who_cannot(update: FeatureUpdate, image: MetadataImage, settings: Controlle
         low, high = features.get(update.name, _UNKNOWN)
         if not low <= update.level <= high:
             return f"{who} only supports versions {low}-{high}" if high else f"{who} does not support this feature."
-    for voter in settings.static_voters:
+    for voter in settings.static_voters if image.metadata_version >= REGISTERS_CONTROLLERS else ():
         if voter not in image.controllers and voter != settings.node_id:
             return f"controller {voter} has not registered, and may not support this feature"
     return None

@@ -48,8 +48,9 @@ class Files:
     def view(self, static_voters: VoterSet, bootstrap: VoterSet | None) -> LogView:
         """What a driver tells the quorum when it starts."""
         latest = max(self.snapshots, default=None)
-        if latest is not None and latest.offset > self.end_offset:  # it crashed while a snapshot replaced the log
-            self.batches.clear()
+        last_epoch = self.batches[-1].epoch if self.batches else 0
+        if latest is not None and (latest.offset > self.end_offset or latest.epoch > last_epoch):
+            self.batches.clear()  # it crashed while a snapshot replaced the log
             self.start_offset = latest.offset
         controls = ControlHistory(static_voters)
         snapshots = sorted(self.snapshots)
