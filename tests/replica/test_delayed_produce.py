@@ -134,3 +134,44 @@ def test_another_epoch_of_the_same_leader_goes_on(machine: Machine) -> None:
     partition.lead_or_follow(ALONE._replace(leader_epoch=6))
     machine.pass_time()
     assert client.codes == [[NONE]]
+
+
+UNDER_MIN_ISR = Leadership(NODE, 5, (NODE,), (NODE, 2))
+
+
+def test_one_that_is_not_acknowledged_is_told_where_it_is_all_the_same(machine: Machine) -> None:
+    """As in Kafka: it is in the log, and may be read some day."""
+    client = Client(machine)
+    partition = leader(machine, leadership=UNDER_MIN_ISR, min_insync_replicas=2)
+    machine.call(partition.append, batch(3), 1)
+    for _ in range(2):
+        rows = [(partition, machine.call(partition.append, batch(), 1))]
+        machine.call(DelayedProduce(client.timers, -1, 500, rows, client.answers.append).start)
+    machine.pass_time(0.1)
+    partition.lead_or_follow(Leadership(2, 6, (2,), (1, 2)))
+    ((first,), (second,)) = client.answers
+    told = ErrorCode.not_leader_or_follower
+    assert [(each.code, each.base_offset, each.start_offset) for each in (first, second)] == [
+        (told, 3, 0),
+        (told, 4, 0),
+    ]
+
+
+def test_so_is_one_that_waits_too_long(machine: Machine) -> None:
+    client = Client(machine)
+    partition = leader(machine, leadership=UNDER_MIN_ISR, min_insync_replicas=2)
+    machine.call(partition.append, batch(3), 1)
+    rows = [(partition, machine.call(partition.append, batch(), 1))]
+    machine.call(DelayedProduce(client.timers, -1, 500, rows, client.answers.append).start)
+    machine.pass_time(0.6)
+    ((told,),) = client.answers
+    assert (told.code, told.base_offset, told.start_offset) == (ErrorCode.request_timed_out, 3, 0)
+
+
+def test_one_whose_leadership_has_ended_before_it_waits_is_told_at_once(machine: Machine) -> None:
+    client = Client(machine)
+    partition = leader(machine, flush_messages=1)
+    rows = [(partition, machine.call(partition.append, batch(), -1))]
+    partition.resign()
+    machine.call(DelayedProduce(client.timers, -1, 30_000, rows, client.answers.append).start)
+    assert client.codes == [[ErrorCode.not_leader_or_follower]]

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 from kio.schema.fetch.v17.response import FetchResponse
-from tests.log.given import PARTITION, TOPIC_ID, Machine, batch
+from tests.log.given import FOLDER, PARTITION, TOPIC_ID, Machine, batch
 from tests.replica.given import NODE
 from tests.replica.test_leading import Around
 
 from ottla.env.ports import Buffer
+from ottla.log.partition_log import PartitionLog
+from ottla.log.truncation import Before, truncate_fully_and_start_at, truncate_to
 from ottla.model.errors import ErrorCode
 from ottla.replica.fetch_wire import Limits
-from ottla.replica.fetcher import Condition, Fetcher, FetchSettings, Leader
+from ottla.replica.fetcher import Condition, Fetcher, FetchSettings, Leader, Quota
 from ottla.replica.partition import Leadership, Partition
 from ottla.wire import codec
 from ottla.wire.build import build
-from ottla.wire.client import PromptAnswer
+from ottla.wire.client import ConnectionFailed, PromptAnswer
 
 EPOCH = 5
 FOLLOWING = Leadership(2, EPOCH, (1, 2), (1, 2), partition_epoch=10)
@@ -56,8 +59,8 @@ class LeaderOfTwo:
         self._unanswered.append(PromptAnswer(answered))
         return self._unanswered[-1]
 
-    def answer(self, records: bytes) -> None:
-        row = {
+    def answer(self, records: bytes, diverging: tuple[int, int] | None = None) -> None:
+        row: dict[str, Any] = {
             "partition_index": 0,
             "error_code": ErrorCode.none,
             "high_watermark": 0,
@@ -65,13 +68,28 @@ class LeaderOfTwo:
             "aborted_transactions": None,
             "records": records,
         }
-        values = {
-            "throttle_time": timedelta(0),
-            "error_code": ErrorCode.none,
-            "session_id": 77,
-            "responses": [{"topic_id": TOPIC_ID, "partitions": [row]}],
-        }
+        if diverging is not None:
+            row["diverging_epoch"] = {"epoch": diverging[0], "end_offset": diverging[1]}
+        self._say(ErrorCode.none, 77, [{"topic_id": TOPIC_ID, "partitions": [row]}])
+
+    def refuse(self, code: ErrorCode) -> None:
+        """The whole request."""
+        self._say(code, 0, [])
+
+    def _say(self, code: ErrorCode, session_id: int, topics: list[dict[str, Any]]) -> None:
+        values = {"throttle_time": timedelta(0), "error_code": code, "session_id": session_id, "responses": topics}
         self._unanswered.pop(0).set_result(memoryview(codec.encode_body(build(FetchResponse, values))))
+
+    def hang_up(self) -> None:
+        self._unanswered.pop(0).set_exception(ConnectionFailed("it has gone"))
+
+    def abort(self) -> None:
+        pass
+
+    @property
+    def session(self) -> tuple[int, int]:
+        """Of the last request: its id and epoch."""
+        return self.asked[-1].session_id, self.asked[-1].session_epoch
 
     @property
     def offsets(self) -> list[int]:
@@ -79,26 +97,72 @@ class LeaderOfTwo:
         return [row.fetch_offset for asked in self.asked for topic in asked.topics for row in topic.partitions]
 
 
+class Cutting(Around):
+    """Cuts logs as a node does, but for what is to survive a loss of power; `meanwhile` happens before."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__()
+        self._machine = machine
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.start_moved: Callable[[Partition], None] = lambda _: None
+
+    def log_start_moved(self, partition: Partition) -> None:
+        self.start_moved(partition)
+
+    async def cut(
+        self,
+        log: PartitionLog,
+        offset: int,
+        is_wanted: Callable[[], bool],
+        *,
+        fully: bool = False,
+        before: Before | None = None,
+    ) -> bool:
+        self.meanwhile()
+        if not is_wanted():
+            return False
+        (truncate_fully_and_start_at if fully else truncate_to)(self._machine.env, log, offset)
+        return True
+
+
 class Stage:
-    def __init__(self, machine: Machine, **overrides: object) -> None:
+    def __init__(
+        self, machine: Machine, *, begins_at: int = 0, quota: Quota | None = None, **overrides: object
+    ) -> None:
         self.machine = machine
         self.leader = LeaderOfTwo()
+        self.around = Cutting(machine)
         log = machine.open(**overrides)  # type: ignore[arg-type]
-        self.partition = Partition(machine.env, NODE, PARTITION, TOPIC_ID, log, 0, Around())
+        if begins_at:
+            truncate_fully_and_start_at(machine.env, log, begins_at)
+        self.partition = Partition(machine.env, NODE, PARTITION, TOPIC_ID, log, 0, self.around)
         self.partition.lead_or_follow(FOLLOWING)
-        self.fetcher = Fetcher(machine.env, NODE, cast("Leader", self.leader), lambda: SETTINGS, lambda: 10, NoQuota())
+        self.fetcher = Fetcher(
+            machine.env, NODE, cast("Leader", self.leader), lambda: SETTINGS, lambda: 10, quota or NoQuota()
+        )
+        self.around.start_moved = lambda moved: self.fetcher.start_moved((moved.topic_id, moved.key.partition))
         self.follow()
         machine.pass_time(0.0)
-        assert self.leader.offsets == [0]
+        if quota is None:
+            assert self.leader.offsets == [begins_at]
 
     @property
     def condition(self) -> Condition:
         (following,) = self.fetcher.partitions.values()
         return following.condition
 
-    def take(self, records: bytes) -> None:
+    def take(self, records: bytes, diverging: tuple[int, int] | None = None) -> None:
         """What the leader has sent; nothing else happens yet."""
-        self._do(self.leader.answer, records)
+        self._do(self.leader.answer, records, diverging)
+
+    def refused(self, code: ErrorCode) -> None:
+        self._do(self.leader.refuse, code)
+
+    def retain_from(self, offset: int) -> None:
+        self._do(self.partition.log.advance_start, offset)
+
+    def hung_up_on(self) -> None:
+        self._do(self.leader.hang_up)
 
     def follow(self) -> None:
         self._do(self.fetcher.follow, self.partition)
@@ -143,3 +207,125 @@ def test_with_flush_messages_not_before_it_is_synced(machine: Machine) -> None:
     assert stage.partition.log.flushed_offset == 3
     assert stage.leader.offsets == [0, 3]
     assert stage.condition.value == "fetching"
+
+
+def test_what_the_leader_does_not_have_is_cut_off(machine: Machine) -> None:
+    stage = Stage(machine)
+    stage.take(stored(2))
+    stage.take(stored(3, 2))
+    stage.take(b"", diverging=(EPOCH, 2))
+    machine.pass_time(0.0)
+    assert stage.leader.offsets == [0, 2, 5, 2]
+
+
+def test_a_log_that_went_on_in_another_log_dir_while_it_was_to_be_cut_is_cut_there(machine: Machine) -> None:
+    stage = Stage(machine)
+    stage.take(stored(2))
+    stage.take(stored(3, 2))
+    stage.around.meanwhile = lambda: stage.partition.use_log(copy(stage.partition.log))
+    stage.take(b"", diverging=(EPOCH, 2))
+    machine.pass_time(0.0)
+    assert (stage.condition, stage.partition.log.end_offset) == (Condition.RESTING, 5)
+    machine.pass_time(SETTINGS.backoff_s)
+    assert stage.leader.offsets == [0, 2, 5, 5]
+    stage.around.meanwhile = lambda: None
+    stage.take(b"", diverging=(EPOCH, 2))
+    machine.pass_time(0.0)
+    assert stage.leader.offsets == [0, 2, 5, 5, 2]
+
+
+def test_a_batch_that_begins_before_the_log_and_is_damaged_is_asked_for_again(machine: Machine) -> None:
+    """The leader's log begins in the middle of it, so that ours is to begin with the whole of it."""
+    stage = Stage(machine, begins_at=3)
+    damaged = bytearray(stored(5, 1))
+    damaged[-1] ^= 1
+    stage.take(bytes(damaged))
+    machine.pass_time(0.0)
+    assert (stage.condition, stage.partition.log.end_offset) == (Condition.RESTING, 1)
+    machine.pass_time(SETTINGS.backoff_s)
+    assert stage.leader.offsets == [3, 1]
+    stage.take(stored(5, 1))
+    assert stage.leader.offsets == [3, 1, 6]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.invalid_fetch_session_epoch, ErrorCode.fetch_session_topic_id_error])
+def test_a_session_that_is_of_no_use_is_ended_with_the_next_that_begins(machine: Machine, code: ErrorCode) -> None:
+    """Else a leader would tell it of every batch for as long as it has room for sessions."""
+    stage = Stage(machine)
+    assert stage.leader.session == (0, 0)
+    stage.take(b"")
+    assert stage.leader.session == (77, 1)
+    stage.refused(code)
+    assert stage.leader.session == (77, 0)
+    assert stage.leader.offsets == [0, 0, 0], "and everything is told anew"
+    stage.take(b"")
+    assert stage.leader.session == (77, 1)
+
+
+def test_so_is_that_of_a_connection_that_was_lost(machine: Machine) -> None:
+    stage = Stage(machine)
+    stage.take(b"")
+    stage.hung_up_on()
+    machine.pass_time(SETTINGS.backoff_s)
+    assert stage.leader.session == (77, 0)
+
+
+def test_one_that_the_leader_does_not_know_is_forgotten(machine: Machine) -> None:
+    stage = Stage(machine)
+    stage.take(b"")
+    stage.refused(ErrorCode.fetch_session_id_not_found)
+    assert stage.leader.session == (0, 0)
+
+
+class Exceeded(NoQuota):
+    def holds_back(self, partition: Partition) -> bool:
+        return True
+
+
+def test_what_is_throttled_waits_also_if_it_is_not_known_how_far_behind_it_is(machine: Machine) -> None:
+    stage = Stage(machine, quota=Exceeded())
+    machine.pass_time(SETTINGS.backoff_s * 3)
+    assert stage.leader.asked == []
+
+
+def test_where_the_log_begins_is_told_also_if_retention_has_moved_it(machine: Machine) -> None:
+    """The leader sends consumers here by it, and waits with deletions until it is there."""
+    stage = Stage(machine)
+    stage.take(stored(3))
+    stage.take(b"")
+    stage.take(b"")
+    before = len(stage.leader.asked)
+    stage.retain_from(2)
+    machine.pass_time(0.0)
+    rows = [row for asked in stage.leader.asked[before:] for topic in asked.topics for row in topic.partitions]
+    assert [(row.fetch_offset, row.log_start_offset) for row in rows] == [(3, 2)]
+
+
+def test_a_partition_that_cannot_be_appended_to_costs_no_other(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(machine)
+
+    def mistaken(*_: object) -> None:
+        raise ValueError("nobody has thought of this")
+
+    monkeypatch.setattr(stage.partition.log, "append_as_is", mistaken)
+    stage.take(stored(3))
+    assert stage.condition is Condition.FAILED
+    assert len(stage.leader.asked) == 2
+    assert [topic.topic_id for topic in stage.leader.asked[-1].forgotten_topics_data] == [TOPIC_ID]
+
+
+def test_a_log_that_is_deleted_while_it_was_to_be_cut_is_left_alone(machine: Machine) -> None:
+    """Another topic's files may be in its folder, under the same names."""
+    stage = Stage(machine, begins_at=3)
+    before = machine.disk.list_dir(FOLDER)
+
+    def delete() -> None:
+        stage.partition.resign()
+        stage.partition.log.close()
+
+    stage.around.meanwhile = delete
+    stage.take(stored(5, 1))
+    machine.pass_time(0.0)
+    assert machine.disk.list_dir(FOLDER) == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -52,6 +53,9 @@ class Around:
 
     def make_cut_durable_now(self, log: PartitionLog) -> None:
         raise AssertionError
+
+    def log_start_moved(self, partition: Partition) -> None:
+        pass
 
 
 def a_broker(number: int, epoch: int, *, fenced: bool = False, leaving: bool = False) -> BrokerImage:
@@ -369,3 +373,61 @@ def test_records_are_deleted_when_all_replicas_that_live_have_done_so(machine: M
     stage.partition.when_deleted(4, lambda: done.append("without 3"))
     stage.fetch(2, 5, start=4)
     assert done == ["done", "without 3"]
+
+
+def test_one_that_comes_back_with_old_records_is_waited_for(machine: Machine) -> None:
+    stage = Stage(machine)
+    stage.append(5)
+    for follower in (2, 3):
+        stage.fetch(follower, 5, start=0)
+    stage.partition.delete_records(3)
+    for follower in (2, 3):
+        stage.fetch(follower, 5, start=3)
+    done: list[int] = []
+    stage.partition.when_deleted(3, lambda: done.append(3))
+    assert done == [3]
+    stage.fetch(3, 5, start=0)  # as after a crash
+    stage.partition.delete_records(2)
+    stage.partition.when_deleted(2, lambda: done.append(2))
+    assert (done, stage.partition.low_watermark) == ([3], 0)
+    stage.fetch(3, 5, start=3)
+    assert done == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"), [("delete", 0), ("compact,delete", 0), ("", 0), ("compact", ErrorCode.policy_violation)]
+)
+def test_records_are_deleted_unless_a_topic_is_only_compacted(
+    machine: Machine, policy: str, told: int | ErrorCode
+) -> None:
+    stage = Stage(machine, THREE._replace(isr=(1,)), cleanup_policy=policy)
+    assert stage.partition.delete_records(0) == told
+
+
+def test_one_who_is_refused_for_want_of_replicas_is_told_where_the_log_begins(machine: Machine) -> None:
+    stage = Stage(machine, THREE._replace(isr=(1,)))
+    stage.append(3)
+    stage.partition.delete_records(2)
+    stage.partition.configure(replace(stage.partition.log.config, min_insync_replicas=2))
+    refused = produce(machine, stage.partition, batch(), -1)
+    assert (refused.code, refused.start_offset) == (ErrorCode.not_enough_replicas, 2)
+
+
+class Watcher:
+    def __init__(self) -> None:
+        self.changes = 0
+
+    def appended(self, partition: Partition) -> None:
+        pass
+
+    def changed(self, partition: Partition) -> None:
+        self.changes += 1
+
+
+def test_followers_hear_of_what_retention_has_deleted(machine: Machine) -> None:
+    stage = Stage(machine, THREE._replace(isr=(1,)))
+    stage.append(3)
+    watcher = Watcher()
+    stage.partition.watchers[watcher] = None
+    stage.partition.log.advance_start(2)
+    assert watcher.changes == 1

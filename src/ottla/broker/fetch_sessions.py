@@ -43,10 +43,16 @@ class Session:
     id: int
     uses_topic_ids: bool
     epoch: int = 1
+    created_ms: int = 0
     last_used_ms: int = 0
     wanted: dict[Key, Wanted] = field(default_factory=dict)
     told: dict[Key, Told] = field(default_factory=dict)
     follower: FollowerWatch | None = None
+
+    @property
+    def worth(self) -> tuple[bool, int]:
+        """One that is worth less gives way."""
+        return self.follower is not None, len(self.wanted)
 
     def end(self) -> None:
         if self.follower is not None:
@@ -82,27 +88,45 @@ class FetchSessions:
         follower: FollowerWatch | None = None,
     ) -> Session | None:
         """None where there is no room: the client then sends everything with each request."""
-        if not wanted or not self._make_room(now_ms, is_follower=follower is not None):
+        if not wanted or not self._make_room(now_ms, len(wanted), is_follower=follower is not None):
             return None
         session_id = _NO_SESSION
         while session_id == _NO_SESSION or session_id in self._sessions:
             session_id = self._below(_MAX) + 1
-        session = Session(session_id, uses_topic_ids, last_used_ms=now_ms, wanted=wanted, follower=follower)
+        session = Session(
+            session_id, uses_topic_ids, created_ms=now_ms, last_used_ms=now_ms, wanted=wanted, follower=follower
+        )
         self._sessions[session_id] = session
         return session
 
-    def _make_room(self, now_ms: int, *, is_follower: bool) -> bool:
-        """One that was not used for long gives way; to a follower, any consumer's does."""
+    def end_former(self, replica: int, broker_epoch: int) -> None:
+        """Those of a broker's earlier lives: nobody will go on with them, and they would be told of every batch."""
+        for session in list(self._sessions.values()):
+            follower = session.follower
+            if follower is not None and follower.replica == replica and follower.broker_epoch < broker_epoch:
+                self.close(session.id)
+
+    def _make_room(self, now_ms: int, size: int, *, is_follower: bool) -> bool:
+        """One that was not used for long gives way; else the smallest that has been there for long does to a larger
+        one; to a follower, any consumer's does."""
         if len(self._sessions) < self._slots:
             return True
         oldest = min(self._sessions.values(), key=lambda session: session.last_used_ms, default=None)
-        if oldest is not None and now_ms - oldest.last_used_ms >= self._eviction_ms:
+        if oldest is None:
+            return False
+        if now_ms - oldest.last_used_ms > self._eviction_ms:
             self.close(oldest.id)
             return True
-        consumers = [session for session in self._sessions.values() if session.follower is None]
-        if not is_follower or not consumers:
+        old = [
+            session
+            for session in self._sessions.values()
+            if (is_follower and session.follower is None)
+            or session.last_used_ms - session.created_ms > self._eviction_ms
+        ]
+        least = min(old, key=lambda session: (*session.worth, session.id), default=None)
+        if least is None or (is_follower, size) <= least.worth:
             return False
-        self.close(min(consumers, key=lambda session: session.last_used_ms).id)
+        self.close(least.id)
         return True
 
     def go_on(

@@ -78,6 +78,12 @@ class Fetchers:
             del self._fetchers[place]
             self._tasks.start(fetcher.stop(), "stop a fetcher")
 
+    def start_moved(self, partition: Partition) -> None:
+        key: Key = (partition.topic_id, partition.key.partition)
+        place = self._places.get(key)
+        if place is not None:
+            self._fetchers[place].start_moved(key)
+
     @property
     def lost_leaders(self) -> frozenset[int]:
         """Those whose connections have just ended, most likely with their processes."""

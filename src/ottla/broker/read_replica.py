@@ -41,5 +41,5 @@ def preferred_replica(context: Context, partition: Partition, rack: str, offset:
             near.append(follower)
     if not near:
         return NOBODY
-    # The one that has most, of those the one that caught up last, of those the lowest number.
-    return max(near, key=lambda each: (each.end_offset, each.caught_up_at, -each.broker_id)).broker_id
+    # The one that has most, of those the one that caught up last, of those the highest number.
+    return max(near, key=lambda each: (each.end_offset, each.caught_up_at, each.broker_id)).broker_id

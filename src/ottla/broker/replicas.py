@@ -146,7 +146,7 @@ class Replicas:
             changed = image.partition(key.topic_id, key.partition)
             name = self.name_of(key.topic_id)
             if changed is not None and name is not None:
-                is_new = key not in self.by_id and _is_new(delta, key)
+                is_new = key not in self.by_id and (key in self._to_make or _is_new(delta, key, self._node_id))
                 new += is_new
                 if is_new and new > _MADE_AT_ONCE and self._env.clock.elapsed() - began > _AT_ONCE_S:
                     self._to_make[key] = None
@@ -336,6 +336,9 @@ class Replicas:
         self._waiting.touch(partition.key)
 
 
-def _is_new(delta: MetadataDelta, key: PartitionKey) -> bool:
-    """Whether a partition comes to be with this change; what a node is told at its start may all have been before."""
-    return delta.base is not EMPTY_IMAGE and delta.base.partition(key.topic_id, key.partition) is None
+def _is_new(delta: MetadataDelta, key: PartitionKey, node_id: int) -> bool:
+    """Whether a node gets a replica with this change; what it is told at its start may all have been before."""
+    if delta.base is EMPTY_IMAGE:
+        return False
+    before = delta.base.partition(key.topic_id, key.partition)
+    return before is None or node_id not in before.replicas

@@ -85,6 +85,9 @@ class Replication:
     def make_cut_durable_now(self, log: PartitionLog) -> None:
         self._logs.make_cut_durable_now(log)
 
+    def log_start_moved(self, partition: Partition) -> None:
+        self.fetchers.start_moved(partition)
+
     # -- following the metadata
 
     def placed(self, partition: Partition) -> None:

@@ -1,13 +1,16 @@
 """Replication throttles (KIP-73): how fast a follower may catch up, and how fast a leader may feed such followers.
 
 Rates are those of brokers, {leader,follower}.replication.throttled.rate; which replicas they hold for is said by
-topics, {leader,follower}.replication.throttled.replicas: `*`, or `partition:broker,...`. Who is in sync is never held
+topics, {leader,follower}.replication.throttled.replicas: `*`, or `partition:broker,...`. The broker is always the one
+that is to hold something back: for leaders those that give, not those that they give to. Who is in sync is never held
 back.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from ottla.broker.dynamic_config import DynamicConfig
@@ -20,24 +23,37 @@ _UNLIMITED: Final = 0x7FFFFFFFFFFFFFFF
 _SAMPLES, _SAMPLE_S = 11, 1.0  # replication.quota.window.num and .size.seconds
 
 
+@dataclass(slots=True)
+class _Sample:
+    began: float
+    last: float
+    size: int
+
+
 class Rate:
-    """Bytes a second over the last samples, the current one included, as Kafka measures it."""
+    """Bytes a second since the first of the last samples began, and over the length of one at least: as Kafka's
+    SimpleRate, what is throttled has no credit from before."""
 
     def __init__(self) -> None:
-        self._samples: dict[int, int] = {}
+        self._samples: deque[_Sample] = deque()
 
     def count(self, now: float, size: int) -> None:
-        number = int(now / _SAMPLE_S)
-        if number not in self._samples:
-            for old in [each for each in self._samples if each <= number - _SAMPLES]:
-                del self._samples[old]
-        self._samples[number] = self._samples.get(number, 0) + size
+        samples = self._samples
+        self._drop_old(now)
+        if not samples or now - samples[-1].began >= _SAMPLE_S:
+            samples.append(_Sample(now, now, 0))
+        samples[-1].last = now
+        samples[-1].size += size
 
     def value(self, now: float) -> float:
-        number = int(now / _SAMPLE_S)
-        counted = sum(size for each, size in self._samples.items() if each > number - _SAMPLES)
-        elapsed = now - (number - _SAMPLES + 1) * _SAMPLE_S
-        return counted / max(elapsed, _SAMPLE_S)
+        self._drop_old(now)
+        if not self._samples:
+            return 0.0
+        return sum(each.size for each in self._samples) / max(now - self._samples[0].began, _SAMPLE_S)
+
+    def _drop_old(self, now: float) -> None:
+        while self._samples and now - self._samples[0].last >= _SAMPLES * _SAMPLE_S:
+            self._samples.popleft()
 
 
 class ReplicationQuota:
@@ -103,14 +119,16 @@ class LeaderQuota:
         self._quota = ReplicationQuota(
             env, config, image, "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
         )
+        self._node_id = config.current.node_id
 
     def holds_back(self, partition: Partition, replica: int) -> bool:
-        """Whether this is a follower that is not in sync, named by the topic, and the rate is exceeded."""
+        """Whether this is a follower that is not in sync, the topic names this leader, and the rate is exceeded."""
         quota, leading = self._quota, partition.leading
         if quota.limit == _UNLIMITED or leading is None or replica in leading.isr.committed:
             return False
-        return quota.is_throttled(partition.key, replica) and quota.is_exceeded()
+        return quota.is_throttled(partition.key, self._node_id) and quota.is_exceeded()
 
-    def count(self, partition: Partition, replica: int, size: int) -> None:
-        if self._quota.limit < _UNLIMITED and self._quota.is_throttled(partition.key, replica):
+    def count(self, partition: Partition, size: int) -> None:
+        """What any follower was given, those in sync too."""
+        if self._quota.limit < _UNLIMITED and self._quota.is_throttled(partition.key, self._node_id):
             self._quota.record(size)

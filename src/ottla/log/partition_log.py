@@ -79,6 +79,7 @@ class PartitionLog(ReadableLog):
         self.rest: Rest | None = None  # what retention has found
         self.tiered_to = NO_OFFSET  # the last offset that is known to be in the remote tier
         self.on_failed: Callable[[], None] = _nobody_cares
+        self.on_start_moved: Callable[[], None] = _nobody_cares
         self.on_closed: Callable[[], None] = _nobody_cares  # for whoever works with its files elsewhere
         self.on_error: Callable[[OSError], None] = _nobody_listens  # for the log dir, which fails as a whole
         self._env = env
@@ -433,6 +434,7 @@ class PartitionLog(ReadableLog):
             self.start_offset = offset
             if self.epochs.truncate_from_start(offset):
                 self.store_epochs()
+            self.on_start_moved()
 
     def take_first_segments(self, count: int) -> list[Segment]:
         """Removes the oldest segments from the row; the caller deletes their files."""
@@ -532,7 +534,7 @@ class PartitionLog(ReadableLog):
         self.flushed_offset = self._flush_goal = flushed_offset
         self._due_flush, self._held_offset = old._due_flush, old._held_offset
         self._stopped_at = None
-        self.on_flushed, self.on_failed = old.on_flushed, old.on_failed
+        self.on_flushed, self.on_failed, self.on_start_moved = old.on_flushed, old.on_failed, old.on_start_moved
         if old._timers is not None:
             self.use_timers(old._timers)
         if self.flushed_offset < self._due_flush:  # somebody waits for it

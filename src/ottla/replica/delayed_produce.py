@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from ottla.env.timers import Timer, TimerWheel
 from ottla.model.errors import ErrorCode
 from ottla.replica.partition import Appended, Partition
 from ottla.replica.progress import Progress, Waiter
+
+_NOT_YET: Final = Appended(ErrorCode.none)
 
 Row = tuple[Partition | None, Appended | asyncio.Future[Appended]]
 
@@ -67,8 +70,11 @@ class DelayedProduce:
             self._finish()
 
     def _expired(self) -> None:
-        timed_out = Appended(ErrorCode.request_timed_out)
-        self._results = [timed_out if result is None else result for result in self._results]
+        appended = {awaited.number: awaited.result for awaited in self._waiting}
+        self._results = [
+            appended.get(number, _NOT_YET)._replace(code=ErrorCode.request_timed_out) if result is None else result
+            for number, result in enumerate(self._results)
+        ]
         self._finish()
 
     def _finish(self) -> None:
@@ -87,22 +93,25 @@ class DelayedProduce:
 
 
 class _Awaited:
-    """One batch that is in the log, and not yet where its acks want it."""
+    """One batch that is in the log, and not yet where its acks want it. Whatever becomes of it, it is told where."""
 
-    __slots__ = ("_delayed", "_is_for_all", "_number", "_partition", "_result", "_waiter")
+    __slots__ = ("_delayed", "_is_for_all", "_partition", "_waiter", "number", "result")
 
     def __init__(
         self, delayed: DelayedProduce, number: int, partition: Partition, result: Appended, is_for_all: bool
     ) -> None:
         self._delayed = delayed
-        self._number = number
+        self.number = number
+        self.result = result
         self._partition = partition
-        self._result = result
         self._is_for_all = is_for_all
         self._waiter: Waiter | None = None
 
     def start(self) -> None:
-        self._waiter = self._stage.when(self._result.next_offset, self._reached)
+        if self._partition.is_leader:
+            self._waiter = self._stage.when(self.result.next_offset, self._reached)
+        else:  # since it was appended: those who waited then were told, and nobody will be any more
+            self._reached()
 
     def cancel(self) -> None:
         if self._waiter is not None:
@@ -113,11 +122,12 @@ class _Awaited:
         return self._partition.committed if self._is_for_all else self._partition.appended
 
     def _reached(self) -> None:
-        partition, result = self._partition, self._result
+        partition, result = self._partition, self.result
+        code = ErrorCode.none
         if not partition.is_leader:
-            result = Appended(ErrorCode.not_leader_or_follower)
+            code = ErrorCode.not_leader_or_follower
         elif self._stage.value < result.next_offset:
-            result = Appended(ErrorCode.kafka_storage_error)
+            code = ErrorCode.kafka_storage_error
         elif self._is_for_all and not partition.has_enough_replicas:
-            result = Appended(ErrorCode.not_enough_replicas_after_append)
-        self._delayed.acknowledged(self._number, result)
+            code = ErrorCode.not_enough_replicas_after_append
+        self._delayed.acknowledged(self.number, result if code is ErrorCode.none else result._replace(code=code))

@@ -45,7 +45,8 @@ from ottla.wire.varint import Malformed
 
 _log = logging.getLogger("ottla.replica")
 
-_NO_SESSION: Final = (0, 0)
+_NEW: Final = 0  # the epoch with which a session begins; one that is named with it ends
+_NO_SESSION: Final = (0, _NEW)
 _MAX_EPOCH: Final = 0x7FFFFFFF
 _PIPELINED: Final = 2
 _NOT_ASKED: Final = 1 << 62
@@ -181,6 +182,12 @@ class Fetcher:
         if following is not None:
             self._hold(key, following)
 
+    def start_moved(self, key: Key) -> None:
+        """Of the log here. The leader counts on what it was told: it sends consumers here, and waits for deletions."""
+        following = self.partitions.get(key)
+        if following is not None and following.is_told:
+            self._has_news(key)
+
     @property
     def is_idle(self) -> bool:
         return not self.partitions
@@ -218,7 +225,8 @@ class Fetcher:
                 self._tasks.start(self._connect(), f"connect to leader {self.leader.broker_id}")
             return
         has_news = bool(self._news or self._forgotten)
-        has_room = not self._under_way or (has_news and self._session[0] != 0 and len(self._under_way) < _PIPELINED)
+        in_session = self._session[0] != 0 and self._session[1] != _NEW
+        has_room = not self._under_way or (has_news and in_session and len(self._under_way) < _PIPELINED)
         if has_room and (has_news or any(each.is_told for each in self.partitions.values())):
             self._ask(self._connection)
 
@@ -237,7 +245,8 @@ class Fetcher:
         settings = self._settings()
         news: list[tuple[Key, Wish]] = []
         held, unsynced = [], []
-        if self._session == _NO_SESSION:  # all there is
+        session_id, epoch = self._session
+        if epoch == _NEW:  # all there is
             self._forgotten.clear()
             self._news = dict.fromkeys(
                 key for key, each in self.partitions.items() if each.condition is Condition.FETCHING
@@ -247,7 +256,7 @@ class Fetcher:
             if following.condition is not Condition.FETCHING:
                 continue
             partition = following.partition
-            if partition.is_being_cut or (following.lag and self._quota.holds_back(partition)):
+            if partition.is_being_cut or (following.lag != 0 and self._quota.holds_back(partition)):
                 held.append(key)
                 continue
             if partition.awaits_sync:
@@ -263,7 +272,7 @@ class Fetcher:
             self._wait_for_sync(key, self.partitions[key])
         self._news.clear()
         forgotten, self._forgotten = self._forgotten, {}
-        if self._session == _NO_SESSION and not news:
+        if epoch == _NEW and not news:
             return
         body = request(self._node_id, self._broker_epoch(), settings.limits, self._session, news, forgotten)
         try:
@@ -271,8 +280,7 @@ class Fetcher:
         except OttlaError as error:
             self._lost(error)
             return
-        session_id, epoch = self._session
-        self._session = (session_id, 1 if epoch == _MAX_EPOCH else epoch + 1)
+        self._session = (session_id if epoch != _NEW else 0, 1 if epoch == _MAX_EPOCH else epoch + 1)
         self.requests += 1
         self._under_way.append(_Sent(self.requests - 1, answer, self._env.loop.time() + settings.timeout_s))
         if self._watchdog is None:
@@ -326,7 +334,8 @@ class Fetcher:
         self._go_on()
 
     def _begin_anew(self) -> None:
-        self._session = _NO_SESSION
+        """The leader may still have the session, and would look after it for long: the next request ends it."""
+        self._session = (self._session[0], _NEW)
         for key, following in self.partitions.items():
             following.is_told = False
             self._news[key] = None
@@ -339,6 +348,8 @@ class Fetcher:
                 raise Malformed(f"the leader answered {code.name}")
             _log.debug("the session with leader %d ends: %s", self.leader.broker_id, code.name)
             self._begin_anew()
+            if code is ErrorCode.fetch_session_id_not_found:
+                self._session = _NO_SESSION
             return
         if not head.session_id:
             self._session = _NO_SESSION
@@ -369,13 +380,8 @@ class Fetcher:
             kept = fetched._replace(records=bytes(row.records))
             self._cut(row.key, following, early.base_offset, fully=True, then=kept)
             return
-        except CorruptFetch as error:
-            _log.error("%s of leader %d: %s", partition.key, self.leader.broker_id, error)
-            self._rest(row.key, following)
-            return
-        except (UnexpectedOffset, OSError) as error:
-            _log.error("%s does not follow any more: %s", partition.key, error)
-            self._give_up(row.key, following)
+        except Exception as error:  # also by a mistake of ours: all others of this leader are to go on
+            self._could_not_take(row.key, following, error)
             return
         is_first = following.lag is None
         following.lag = max(row.high_watermark - log.end_offset, 0)
@@ -385,6 +391,16 @@ class Fetcher:
         if size or is_first or log.start_offset != start_offset:
             following.asked_in = _NOT_ASKED
             self._news[row.key] = None
+
+    def _could_not_take(self, key: Key, following: Fetching, error: Exception) -> None:
+        partition = following.partition
+        if isinstance(error, CorruptFetch):
+            _log.error("%s of leader %d: %s", partition.key, self.leader.broker_id, error)
+            self._rest(key, following)
+        else:
+            unexpected = None if isinstance(error, (UnexpectedOffset, OSError)) else error
+            _log.error("%s does not follow any more: %r", partition.key, error, exc_info=unexpected)
+            self._give_up(key, following)
 
     def _failed(self, row: AnswerRow, following: Fetching, code: ErrorCode) -> None:
         partition = following.partition
@@ -439,12 +455,28 @@ class Fetcher:
         self, key: Key, following: Fetching, offset: int, fully: bool, then: FromLeader | None = None
     ) -> None:
         partition = following.partition
-        if not await partition.cut(offset, following.epoch, fully=fully):
-            self._give_up(key, following)
+        if not await self._is_cut(key, following, offset, fully=fully):
             return
         if then is not None and partition.leader_epoch == following.epoch:
-            take(partition, then, self._env.clock.now_ms())
+            try:
+                take(partition, then, self._env.clock.now_ms())
+            except Exception as error:
+                self._could_not_take(key, following, error)
+                return
         self._rested(key, following)
+
+    async def _is_cut(
+        self, key: Key, following: Fetching, offset: int, *, fully: bool, before: Before | None = None
+    ) -> bool:
+        partition = following.partition
+        log = partition.log
+        if await partition.cut(offset, following.epoch, fully=fully, before=before):
+            return True
+        if partition.log is not log:  # it went on in another log dir meanwhile, and has still to be cut there
+            self._rest(key, following)
+        else:
+            self._give_up(key, following)
+        return False
 
     async def _find_place(self, key: Key, following: Fetching) -> None:
         """Our log ends outside of the leader's. What both can have is found out from its first and last offsets."""
@@ -489,10 +521,8 @@ class Fetcher:
             self._rest(key, following)
             return
         _log.info("%s begins at %d; from %d on it is in the remote tier", partition.key, local.start_offset, first)
-        if await partition.cut(local.start_offset, epoch, fully=True, before=before):
+        if await self._is_cut(key, following, local.start_offset, fully=True, before=before):
             self._rested(key, following)
-        else:
-            self._give_up(key, following)
 
     def _wants_after_tier(self, partition: Partition) -> bool:
         log = partition.log

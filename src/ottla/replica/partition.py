@@ -98,6 +98,7 @@ class Partition:
         self._deletions = Progress(0)  # how far all replicas have followed the log's start
         log.on_flushed = self._on_flushed
         log.on_failed = self._give_up_waiting
+        log.on_start_moved = self._start_moved
         log.producers.on_high_watermark(self.committed.value)
 
     # -- leadership and configuration
@@ -169,7 +170,7 @@ class Partition:
             return ErrorCode.not_leader_or_follower
         if log.failed is not None:
             return ErrorCode.kafka_storage_error
-        if not log.config.delete:
+        if log.config.compact and not log.config.delete:
             return ErrorCode.policy_violation
         wanted = self.committed.value if offset == NO_OFFSET else offset
         if not 0 <= wanted <= self.committed.value:
@@ -186,6 +187,12 @@ class Partition:
         self._tell_watchers()
         return None
 
+    def _start_moved(self) -> None:
+        """By retention, or because somebody has deleted records: followers hear of it, or the leader does."""
+        self._tell_watchers()
+        if not self.is_leader:
+            self._around.log_start_moved(self)
+
     @property
     def low_watermark(self) -> int:
         """Up to where records are gone, on all replicas that live."""
@@ -194,7 +201,10 @@ class Partition:
 
     def when_deleted(self, offset: int, callback: Callable[[], None]) -> Waiter:
         """Once all replicas that live have deleted what lies below an offset, or this leadership is over."""
-        self._deletions.advance(self.low_watermark)
+        low_watermark = self.low_watermark
+        self._deletions.advance(low_watermark)
+        # One that was away comes back with what it had; and after an election nothing is known of anybody.
+        self._deletions.value = low_watermark
         return self._deletions.when(offset, callback)
 
     # -- appending
@@ -215,6 +225,7 @@ class Partition:
         if acks == -1 and len(self.leadership.isr) < self._min_isr:
             return Appended(
                 ErrorCode.not_enough_replicas,
+                start_offset=self.log.start_offset,
                 message=f"The size of the current ISR {len(self.leadership.isr)} is insufficient to satisfy the "
                 f"min.isr requirement of {self._min_isr} for partition {self.key}",
             )
@@ -401,7 +412,9 @@ class Partition:
         """Drops what the leader does not have; False if that failed or another epoch has begun meanwhile."""
 
         def is_wanted() -> bool:
-            return not self.is_leader and self.leader_epoch == leader_epoch and self.log is log
+            # One that was deleted has perhaps a namesake by now, whose files have the same names.
+            is_here = self.log is log and not log.closed
+            return is_here and not self.is_leader and self.leader_epoch == leader_epoch
 
         log = self.log
         self.is_being_cut = True

@@ -23,7 +23,7 @@ class Isolation(IntEnum):
 
 
 class Appended(NamedTuple):
-    """What became of a batch. With an error the offsets are -1."""
+    """What became of a batch. Offsets are -1 if it was not appended."""
 
     code: ErrorCode
     base_offset: int = NO_OFFSET

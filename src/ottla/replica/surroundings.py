@@ -40,6 +40,9 @@ class Surroundings(Protocol):
 
     def make_cut_durable_now(self, log: PartitionLog) -> None: ...
 
+    def log_start_moved(self, partition: Partition) -> None:
+        """Of a partition that follows: its leader is to know."""
+
 
 class NoSurroundings:
     """Of a partition that has no other replica."""
@@ -66,3 +69,6 @@ class NoSurroundings:
 
     def make_cut_durable_now(self, log: PartitionLog) -> None:
         raise AssertionError(f"nobody can cut {log.partition}")
+
+    def log_start_moved(self, partition: Partition) -> None:
+        pass

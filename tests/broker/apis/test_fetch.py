@@ -9,16 +9,20 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from tests.broker.apis.asking import FETCH, PRODUCE, ask
 from tests.waiting import NEVER_MS
 
+from ottla.broker.apis.fetch_format import Row, write_answer
 from ottla.log.index import NotInMemory
 from ottla.log.segment import Segment
 from ottla.model.errors import ErrorCode
 from ottla.record.builder import build_batch
 from ottla.record.reader import iterate_batches
 from ottla.record.records import Record
+from ottla.replica.partition import Fetched
 from ottla.testing.node import RunningNode
+from ottla.wire import codec
 
 MIB = 1 << 20
 
@@ -160,3 +164,63 @@ def test_an_id_that_no_session_can_have_refuses_the_request(
     (row,) = fetch(address, new_topic(), session_id=session_id)
 
     assert row.error_code is (ErrorCode.unknown_server_error if is_refused else ErrorCode.none)
+
+
+def test_what_was_there_and_could_not_be_read_yet_counts_for_min_bytes(
+    address: str, new_topic: Callable[..., str]
+) -> None:
+    """A transaction's records come to be readable with a marker that is much smaller than they are."""
+    topic = new_topic()
+    producer = Producer({"bootstrap.servers": address, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"v" * 5000, partition=0)
+    assert producer.flush(60) == 0
+    timer = threading.Timer(0.3, producer.commit_transaction)
+    timer.start()
+
+    (row,) = fetch(address, topic, max_wait=timedelta(milliseconds=NEVER_MS), min_bytes=3000, isolation_level=1)
+
+    timer.join()
+    assert whole_batches(row) == 2, "and the marker"
+
+
+@pytest.mark.parametrize(
+    ("version", "told"), [(4, ErrorCode.not_leader_or_follower), (5, ErrorCode.not_leader_or_follower),
+                          (6, ErrorCode.kafka_storage_error), (12, ErrorCode.kafka_storage_error)]
+)  # fmt: skip
+def test_clients_that_need_not_know_of_offline_log_dirs_are_told_to_look_elsewhere(
+    version: int, told: ErrorCode
+) -> None:
+    key = ("t", 0)
+    answer = write_answer(version, 1, ErrorCode.none, 0, [Row(key, Fetched(ErrorCode.kafka_storage_error, aborted=[]))])
+    assert isinstance(answer, bytes)
+    response = codec.decode_response(FETCH, version, answer[8 + (version >= 12) :])
+    assert response.responses[0].partitions[0].error_code is told
+
+
+def test_one_who_waits_in_an_old_epoch_is_told_so_at_once(
+    node: RunningNode, address: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic()
+    partition = node.on_loop(lambda: node.node.replicas.by_name[topic, 0])
+
+    def begin_another_epoch() -> None:
+        known = partition.leadership
+        later = known._replace(leader_epoch=known.leader_epoch + 1, partition_epoch=known.partition_epoch + 1)
+        node.on_loop(lambda: partition.lead_or_follow(later))
+
+    timer = threading.Timer(0.3, begin_another_epoch)
+    timer.start()
+    rows = [{
+        "partition": 0, "current_leader_epoch": partition.leader_epoch, "fetch_offset": 0, "last_fetched_epoch": -1,
+        "log_start_offset": -1, "partition_max_bytes": MIB,
+    }]  # fmt: skip
+
+    (row,) = fetch(
+        address, topic, max_wait=timedelta(milliseconds=NEVER_MS), min_bytes=1000,
+        topics=[{"topic": topic, "partitions": rows}],
+    )  # fmt: skip
+
+    timer.join()
+    assert row.error_code is ErrorCode.fenced_leader_epoch

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from tests.broker.apis.asking import PRODUCE, ask, list_offset
 
+from ottla.broker.apis import produce as produce_api
 from ottla.model.errors import ErrorCode
+from ottla.model.names import TopicPartition
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
 
@@ -186,3 +188,20 @@ def test_records_too_far_ahead_are_named(address: str, new_topic: Callable[..., 
 
     assert row.error_code is ErrorCode.invalid_timestamp
     assert [one.batch_index for one in row.record_errors] == [1, 3]
+
+
+def test_a_partition_that_leaves_while_a_long_request_is_gone_through_acknowledges_nothing(
+    address: str, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request for thousands of partitions takes breaths, in which the metadata may take one of them away."""
+    topic = new_topic(flush_messages="1")
+    plain = produce_api._wait
+
+    def after_a_breath(context: Any, *args: Any) -> Any:
+        replicas = context.node.replicas
+        replicas._remove(replicas.image.topic(topic).id, TopicPartition(topic, 0))
+        return plain(context, *args)
+
+    monkeypatch.setattr(produce_api, "_wait", after_a_breath)
+
+    assert codes(produce(address, topic, a_batch())) == [ErrorCode.not_leader_or_follower]

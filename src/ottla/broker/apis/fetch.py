@@ -95,6 +95,8 @@ def _session(context: Context, request: FetchRequest) -> Session | None:
         if request.session_epoch == FINAL_EPOCH:
             return None
         follower = FollowerWatch(request.replica_id) if request.replica_id >= 0 else None
+        if follower is not None and context.allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+            sessions.end_former(follower.replica, request.broker_epoch)
         return sessions.create(request.wanted, version >= TOPIC_IDS, now_ms, follower)
     return sessions.go_on(
         request.session_id, request.session_epoch, request.wanted, request.forgotten, version >= TOPIC_IDS, now_ms
@@ -141,7 +143,7 @@ class _Fetch:
         self._check_is_due = False
         self._is_sliced = is_sliced()
         self._targets: Sequence[tuple[Key, Wanted, Partition | ErrorCode]] | None = None
-        self._counted: list[tuple[Partition, int]] | None = None  # who is watched, and what he had when that began
+        self._counted: list[tuple[Partition, int, int]] | None = None  # who is watched, his epoch and bytes till then
         self._have = 0
 
     def _follow(self, session: Session | None, wanted: dict[Key, Wanted]) -> None:
@@ -158,6 +160,8 @@ class _Fetch:
         if answer is None and self._is_sliced and not self._is_warming:
             answer = whole(_Fetch._look, self)  # what came during a breath is told, or waited for
         if answer is not None:
+            if self._follower is not None and self._session is None:
+                self._follower.close()  # else partitions would go on telling it
             return answer
         self._later = Later(cancel=self._leave, overlaps=self._follower is not None, is_idle=True)
         if not self._is_warming:
@@ -259,10 +263,14 @@ class _Fetch:
         if fetched.data is not None and self._quota is not None:
             if self._quota.holds_back(partition, self._replica_id):
                 return fetched._replace(data=None)
-            self._quota.count(partition, self._replica_id, fetched.data.size)
+            self._quota.count(partition, fetched.data.size)
         if fetched.data is not None:
             follower.gave(key)
-        elif self._session is not None and self._session.told.get(key) == _told(fetched):
+        elif (
+            wanted.offset >= partition.log.end_offset  # else the answer only had no room for it
+            and self._session is not None
+            and self._session.told.get(key) == _told(fetched)
+        ):
             follower.rests(key, partition)
         return fetched
 
@@ -364,8 +372,16 @@ class _Fetch:
             self._node.waiting.enter(self, (), self._max_wait_ms)
             return
         partitions = [target[2] for target in self._targets if isinstance(target[2], Partition)]
-        self._counted = [(partition, partition.bytes_appended) for partition in partitions]
+        self._counted = [(each, each.leader_epoch, self._bytes_before(each)) for each in partitions]
         self._node.waiting.enter(self, [partition.key for partition in partitions], self._max_wait_ms)
+
+    def _bytes_before(self, partition: Partition) -> int:
+        """What counts as having been there. Where something is there that may not be read yet, nobody knows how much of
+        what is readable later is new: then every change is a reason to look."""
+        committed_only = self._isolation is Isolation.READ_COMMITTED
+        readable = partition.last_stable_offset if committed_only else partition.high_watermark
+        is_level = readable >= partition.log.end_offset
+        return partition.bytes_appended - (0 if is_level else self._min_bytes)
 
     def touched(self, key: Hashable) -> None:
         if not self._check_is_due:  # once for all the batches that have come
@@ -375,10 +391,10 @@ class _Fetch:
     def _check(self) -> None:
         self._check_is_due = False
         counted = self._counted or []
-        if not all([partition.is_leader for partition, _ in counted]):
+        if not all([partition.is_leader for partition, _, _ in counted]):
             self._targets = None  # deleted, perhaps made anew: to be looked up again
-        elif self._min_bytes > 1:
-            new = sum([partition.bytes_appended - before for partition, before in counted])
+        elif self._min_bytes > 1 and all([partition.leader_epoch == epoch for partition, epoch, _ in counted]):
+            new = sum([partition.bytes_appended - before for partition, _, before in counted])
             if self._have + new < self._min_bytes:
                 return
         self._look_again()

@@ -14,6 +14,7 @@ from ottla.replica.partition import Fetched
 from ottla.wire.pieces import count, text
 from ottla.wire.reply import FileRange, Message, Part
 
+_STORAGE_ERRORS: Final = 6  # clients before it need not know the error, and would give up
 FLEXIBLE: Final = 12
 TOPIC_IDS: Final = 13
 _SIZE_CORRELATION: Final = Struct(">ii")
@@ -105,6 +106,8 @@ def _row_head(version: int, row: Row) -> bytes:
     """All of a partition's answer that comes before its records."""
     code, high_watermark, last_stable_offset, start_offset, _, aborted, _, preferred = row.fetched
     number = row.key[1]
+    if version < _STORAGE_ERRORS and code is ErrorCode.kafka_storage_error:
+        code = ErrorCode.not_leader_or_follower
     if aborted is None and version >= FLEXIBLE:
         return _ROW_OF_12.pack(number, code, high_watermark, last_stable_offset, start_offset, 0, preferred)
     fixed = _ROW_OF_4.pack(number, code, high_watermark, last_stable_offset)

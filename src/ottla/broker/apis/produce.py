@@ -111,7 +111,7 @@ def _append_one(context: Context, shape: Shape, number: int, batch: memoryview) 
     if result is None:
         result = partition.append(batch, acks, Origin.CLIENT, -1, shape.version)
     if not isinstance(result, Appended):
-        return _wait(context, shape.request_for(number), [[result]], len(batch))
+        return _wait(context, shape.request_for(number), [partition], [[result]], len(batch))
     if not _is_acknowledged(partition, acks, result):
         return _wait_for_one(context, shape, number, partition, result)
     return _answer_one(context, shape, number, result)
@@ -189,6 +189,7 @@ def _append_all(context: Context, body: memoryview) -> Message | Later:
     replicas = context.node.replicas
     waits = False
     results: list[list[Appended | asyncio.Future[Appended]]] = []
+    partitions: list[Partition | None] = []
     for topic in request.topics:
         appended: list[Appended | asyncio.Future[Appended]] = []
         for index, batch in topic.rows:
@@ -208,12 +209,13 @@ def _append_all(context: Context, body: memoryview) -> Message | Later:
             else:
                 result = Appended(partition)
             appended.append(result)
+            partitions.append(partition if isinstance(partition, Partition) else None)
         results.append(appended)
     if waits:
         if in_transaction is not None:
             in_transaction.start()
             results = [[_if_there(result) for result in appended] for appended in results]
-        return _wait(context, request, results, len(body))
+        return _wait(context, request, partitions, results, len(body))
     return _answer(context, request, cast("list[list[Appended]]", results))  # no future is among them
 
 
@@ -314,20 +316,20 @@ def _is_acknowledged(partition: Partition, acks: int, result: Appended) -> bool:
 
 
 def _wait(
-    context: Context, request: Request, results: list[list[Appended | asyncio.Future[Appended]]], size: int
+    context: Context,
+    request: Request,
+    partitions: list[Partition | None],
+    results: list[list[Appended | asyncio.Future[Appended]]],
+    size: int,
 ) -> Later:
+    """`partitions` are those that were appended to: of the same names there may be others by now, or none."""
     # Batches that are checked elsewhere are kept in memory until they are appended. The next request of this
     # connection waits for that, and those of others count it, or a flood of them would fill the memory.
     checked = [result for appended in results for result in appended if isinstance(result, asyncio.Future)]
     later = Later(overlaps=not checked)
     if checked:
         _hold_until_done(context.connection.pool, size, checked)
-    node = context.node
-    rows = [
-        (node.replicas.find(topic.name, topic.topic_id, row.number), result)
-        for topic, appended in zip(request.topics, results, strict=True)
-        for row, result in zip(topic.rows, appended, strict=True)
-    ]
+    rows = list(zip(partitions, [result for appended in results for result in appended], strict=True))
     kept = _without_buffers(request)
 
     def done(complete: list[Appended]) -> None:
@@ -337,7 +339,7 @@ def _wait(
         except CloseConnection:
             later.fail()
 
-    delayed = DelayedProduce(node.timers, request.acks, request.timeout_ms, rows, done)
+    delayed = DelayedProduce(context.node.timers, request.acks, request.timeout_ms, rows, done)
     later.on_cancel(delayed.cancel)
     delayed.start()
     return later
