@@ -49,7 +49,8 @@ def test_status_tells_of_what_nothing_was_copied_of(tier: tuple[RunningNode, Pat
     (row,) = json.loads(ottla(running, "status", "fresh", "-O", "json").stdout)
     assert (row["segments"], row["tiered_to"], row["end_offset"], row["behind"]) == (0, -1, 5, 5)
     assert [each["topic"] for each in json.loads(ottla(running, "status", "-O", "json").stdout)] == ["fresh", TOPIC]
-    AdminClient({"bootstrap.servers": running.address}).delete_topics(["fresh"])["fresh"].result()
+    admin = AdminClient({"bootstrap.servers": running.address})
+    admin.delete_topics(["fresh"])["fresh"].result()
 
 
 def test_ls_lists_segments(tier: tuple[RunningNode, Path]) -> None:

@@ -119,7 +119,9 @@ def test_a_compacted_log_rolls_early_enough_for_its_compaction() -> None:
     assert log_config(None, {**lag, "cleanup.policy": "compact"}).max_segment_ms == 1000
 
 
-_NOT_COMPACTED = "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
+_NOT_COMPACTED = (
+    "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
+)
 
 
 @pytest.mark.parametrize(
