@@ -2,8 +2,10 @@
 
 --only NAME     parts whose name holds NAME
 
-Needs versitygw, an S3 server with real files, beside the node. Apache Kafka's distribution has no remote storage of its
-own to stand beside: figures are held against the same node without the tier, and against plain limits.
+Needs versitygw, an S3 server with real files, beside the node, and PySpark for the part that reads with Spark. Apache
+Kafka's distribution has no remote storage of its own to stand beside: figures are held against the same node without
+the tier, or without a way past it, and against plain limits. OTTLA_BENCH_TIER_RECORDS makes it smaller than 1.1 million
+records of 1 KB, OTTLA_BENCH_TIER_SPARK_RECORDS what Spark reads smaller than 5 million.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,33 +22,13 @@ from confluent_kafka import Consumer, TopicPartition
 
 from bench import load
 from bench.bars import Bar, Direction
-from bench.memory import Memory
 from bench.nodes import Node, OttlaNode
 from bench.parts import Lone, Plan, run
-from bench.s3_gateway import NoGateway, gateway, long_way, settings
-from ottla.testing.apache_kafka import Setting
+from bench.s3_gateway import NoGateway, gateway, long_way
+from bench.tiered import COLD, PARTITIONS, RECORD, SEGMENT, SETTINGS, first_start, in_tier, produce, restart
+from bench.tiered_spark import read_with_spark
 
-PARTITIONS, RECORD, RECORDS = 4, 1000, 1_100_000
-SEGMENT = 32 << 20
 DELAY_MS = 50
-_PATIENCE_S = 300
-COLD = {
-    "remote.storage.enable": "true", "segment.bytes": str(SEGMENT), "local.retention.ms": "1", "retention.ms": "-1",
-}  # fmt: skip
-SETTINGS: dict[str, Setting] = {
-    "remote.log.storage.system.enable": True,
-    "remote.log.manager.task.interval.ms": 500,
-    "rlmm.config.remote.log.metadata.topic.num.partitions": 5,
-    "rlmm.config.remote.log.metadata.topic.replication.factor": 1,
-}
-
-
-def produce(node: Node, topic: str, config: Mapping[str, str]) -> float:
-    node.create_topic(topic, PARTITIONS, dict(config))
-    figures = load.run(
-        "batched", node.bootstrap, topic=topic, partitions=PARTITIONS, size=RECORD, records=RECORDS, deadline=240
-    )
-    return float(figures["mb_per_second"])
 
 
 def consume(node: Node, topic: str, records: int) -> float:
@@ -63,17 +44,6 @@ def latency(node: Node, topic: str, seconds: int) -> float:
         "latency", node.bootstrap, topic=topic, partitions=1, size=100, rate=1000, seconds=seconds, deadline=120
     )
     return float(figures["latency_us"]["p99"]) / 1000
-
-
-def in_tier(node: Node, topic: str) -> int:
-    """Waits until only what is still written to is on the disk; gives how many records are not."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < deadline:
-        logs = [sorted((node.data / f"{topic}-{number}").glob("*.log")) for number in range(PARTITIONS)]
-        if max(map(len, logs)) == 1:
-            return sum(int(active.stem) for (active,) in logs)
-        time.sleep(0.1)
-    raise TimeoutError(f"{topic} is still on the disk after {_PATIENCE_S} s")
 
 
 def first_bytes(node: Node, topic: str) -> list[float]:
@@ -103,34 +73,12 @@ def first_bytes(node: Node, topic: str) -> list[float]:
     return sorted(took)
 
 
-def rewrite(node: Node, port: int) -> None:
-    """The store is behind another port from the next start on."""
-    properties = node.directory / "server.properties"
-    lines = [line for line in properties.read_text().splitlines() if not line.startswith("rsm.config.")]
-    properties.write_text("\n".join([*lines, *(f"{name}={value}" for name, value in settings(port).items())]) + "\n")
-
-
-def restart(node: Node, port: int) -> Memory:
-    """With nothing in its memory."""
-    node.stop()
-    node.forget_clients()
-    rewrite(node, port)
-    node.start()
-    memory = Memory(node.pid)
-    memory.start()
-    return memory
-
-
 def measured(node: Node, number: int) -> dict[str, dict[str, Any]]:
     with ExitStack() as stack:
         store = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-bench-s3-")))
         near = stack.enter_context(gateway(store))
         far = stack.enter_context(long_way(near, DELAY_MS))
-        node.format()
-        rewrite(node, near)
-        node.start()
-        memory = Memory(node.pid)
-        memory.start()
+        memory = first_start(node, near)
         found: dict[str, dict[str, Any]] = {}
         off: list[float] = []
         on: list[float] = []
@@ -182,8 +130,12 @@ PLAN = Plan(
             absolute=True),
         Bar("tail p99 beside cold reads, to that without", "tail", "ratio", "", Direction.AT_MOST, 1.5, absolute=True),
         Bar("memory of the node", "memory", "most_mb", "MB", Direction.AT_MOST, 300, absolute=True),
+        Bar("Spark straight from the store, to that through the broker", "spark", "ratio", "", Direction.AT_LEAST, 1.5,
+            absolute=True),
+        Bar("the broker's CPU meanwhile, of a core", "spark", "broker_share", "", Direction.AT_MOST, 0.05,
+            absolute=True),
     ),
-    lone={"tier": Lone(SETTINGS, measured)},
+    lone={"tier": Lone(SETTINGS, measured), "spark": Lone(SETTINGS, read_with_spark)},
     sides=lambda folder, given: {"ottla": OttlaNode(folder / "ottla", **given)},
 )  # fmt: skip
 

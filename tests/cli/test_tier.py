@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka.admin import AdminClient
 from tests.tier.tiered import TOPIC, create, produce, tiered_node, until_local_from
 
 from ottla.cli.main import cli
@@ -38,6 +39,18 @@ def test_status_tells_what_is_where(tier: tuple[RunningNode, Path]) -> None:
         "end_offset": 40, "behind": 0, "unfinished": 0,
     }  # fmt: skip
     assert {name: row[name] for name in expected} == expected
+
+
+def test_status_tells_of_what_nothing_was_copied_of(tier: tuple[RunningNode, Path]) -> None:
+    """The store may be down: that is when one asks how far copying is behind."""
+    running, _ = tier
+    create(running.address, "fresh", local_retention_ms="-2")
+    produce(running.address, 0, 1, topic="fresh")
+    (row,) = json.loads(ottla(running, "status", "fresh", "-O", "json").stdout)
+    assert (row["segments"], row["tiered_to"], row["end_offset"], row["behind"]) == (0, -1, 5, 5)
+    assert [each["topic"] for each in json.loads(ottla(running, "status", "-O", "json").stdout)] == ["fresh", TOPIC]
+    admin = AdminClient({"bootstrap.servers": running.address})
+    admin.delete_topics(["fresh"])["fresh"].result()
 
 
 def test_ls_lists_segments(tier: tuple[RunningNode, Path]) -> None:

@@ -105,18 +105,31 @@ def test_the_default_log_config_needs_no_broker() -> None:
     assert config.delete and not config.compact and not config.log_append_time
 
 
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [("orders", True), ("__remote_log_metadata", False), ("__consumer_offsets", False), ("__transaction_state", False)],
+)
+def test_what_the_remote_tier_stands_on_is_not_in_it(topic: str, expected: bool) -> None:
+    assert log_config(None, {"remote.storage.enable": "true"}, topic).remote_storage_enable is expected
+
+
 def test_a_compacted_log_rolls_early_enough_for_its_compaction() -> None:
     lag = {"max.compaction.lag.ms": "1000"}
     assert log_config(None, lag).max_segment_ms == 604_800_000
     assert log_config(None, {**lag, "cleanup.policy": "compact"}).max_segment_ms == 1000
 
 
+_NOT_COMPACTED = (
+    "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
+)
+
+
 @pytest.mark.parametrize(
     ("configs", "message"),
     [
         ({}, None),
-        ({"cleanup.policy": "compact"}, "Remote log storage is unsupported for the compacted topics"),
-        ({"cleanup.policy": "compact,delete"}, "Remote log storage is unsupported for the compacted topics"),
+        ({"cleanup.policy": "compact"}, _NOT_COMPACTED),
+        ({"cleanup.policy": "compact,delete"}, _NOT_COMPACTED),
         (
             {"local.retention.ms": "-1"},
             "Invalid value -1 for configuration local.retention.ms: Value must not be -1 as retention.ms value is set "

@@ -66,14 +66,12 @@ def pass_over_a_segment_now_and_then(patch: pytest.MonkeyPatch) -> None:
 
 def delete_what_was_begun_before_it_is_copied_anew(patch: pytest.MonkeyPatch) -> None:
     """As it was: the record that it is finished may come in between, and what it tells of is deleted."""
-    copy = leader_work.LeaderWork.copy
 
-    async def tidy(self: Any) -> None:
-        self._check()
-        await self.delete(self.remote.listed((SegmentState.COPY_STARTED,)))
-        await copy(self)
+    def hasty(self: Any, log: Any) -> list[Any]:
+        begun = self.remote.listed((SegmentState.COPY_STARTED, SegmentState.DELETE_STARTED))
+        return [each for each in begun if each.id not in self._being_copied]
 
-    patch.setattr(leader_work.LeaderWork, "copy", tidy)
+    patch.setattr(leader_work.LeaderWork, "_left_over", hasty)
 
 
 def believe_whatever_the_store_acknowledges(patch: pytest.MonkeyPatch) -> None:
@@ -114,11 +112,12 @@ def forget_what_a_deleted_topic_has_there(patch: pytest.MonkeyPatch) -> None:
 
 def leave_what_was_begun(patch: pytest.MonkeyPatch) -> None:
     """Copies that were not finished are never cleared away."""
+    left_over = leader_work.LeaderWork._left_over
 
-    async def lazy(*_: Any) -> None:
-        return None
+    def lazy(self: Any, log: Any) -> list[Any]:
+        return [each for each in left_over(self, log) if each.state is not SegmentState.COPY_STARTED]
 
-    patch.setattr(leader_work.LeaderWork, "_clear_away", lazy)
+    patch.setattr(leader_work.LeaderWork, "_left_over", lazy)
 
 
 def believe_to_know_the_tier_at_once(patch: pytest.MonkeyPatch) -> None:

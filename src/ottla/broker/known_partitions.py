@@ -48,5 +48,5 @@ class KnownPartitions:
     def _config_of(self, topic: str) -> LogConfig:
         config = self._configs.get(topic)
         if config is None:
-            config = self._configs[topic] = log_config(self._config, self._image.topic_config(topic))
+            config = self._configs[topic] = log_config(self._config, self._image.topic_config(topic), topic)
         return config

@@ -125,7 +125,7 @@ class Replicas:
         return last[3]
 
     def log_config_of(self, topic: str) -> LogConfig:
-        return log_config(self._config.current, self.image.topic_config(topic))
+        return log_config(self._config.current, self.image.topic_config(topic), topic)
 
     # -- following the metadata
 

@@ -9,14 +9,16 @@ in the epoch of that history. Where no segment does, and from the leader's disk 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla.log.txn_index import AbortedTxn
+from ottla.model.errors import OttlaError
 from ottla.model.names import REMOTE_METADATA_TOPIC, TopicPartition
 from ottla.record.reader import iterate_batches, read_records
-from ottla.spark.cluster import EARLIEST, EARLIEST_LOCAL, LATEST, Cluster, OutOfRange
+from ottla.spark.cluster import EARLIEST, EARLIEST_LOCAL, LATEST, Cluster, Fetched, OutOfRange
 from ottla.spark.planning import Range
 from ottla.spark.tier_store import TierPlace, reader_of
 from ottla.tier.metadata_records import metadata_partition
@@ -112,11 +114,23 @@ async def _aborted(
     latest = (await cluster.list_offsets({one.place: LATEST}))[one.place]
     if end < latest:
         try:
-            fetched = await cluster.fetch(one.place, one.topic_id, end, 1)
+            fetched = await _what_follows(cluster, one, end)
         except OutOfRange:  # it has expired meanwhile, which whoever reads it will say
             return found
         found += [AbortedTxn(producer, first, latest, latest) for producer, first in fetched.aborted if first < end]
     return found
+
+
+async def _what_follows(cluster: Cluster, one: Range, offset: int) -> Fetched:
+    """A broker for which the tier is slow answers without records, and then tells of no transactions either."""
+    deadline = time.monotonic() + cluster.settings.api_timeout_s
+    while not (fetched := await cluster.fetch(one.place, one.topic_id, offset, 1)).records:
+        if time.monotonic() > deadline:
+            raise OttlaError(
+                f"cannot tell which transactions of {one.place} were aborted: no record from offset {offset} on came "
+                f"within {cluster.settings.api_timeout_s:g} s (kafka.default.api.timeout.ms)"
+            )
+    return fetched
 
 
 async def _told(cluster: Cluster, keys: list[tuple[UUID, int]]) -> Logs:

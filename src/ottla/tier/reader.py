@@ -16,7 +16,7 @@ from ottla.tier.layout import Kind, object_key
 from ottla.tier.manifest import CHUNK_BYTES, DamagedObject
 from ottla.tier.read_ahead import ReadAhead
 from ottla.tier.remote_segment import RemoteSegment
-from ottla.tier.stretch import Stretch
+from ottla.tier.stretch import NOTHING, Stretch
 
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
@@ -31,13 +31,15 @@ class SegmentReader:
         self._ahead = ReadAhead(most_bytes)
 
     async def read(self, segment: RemoteSegment, offset: int, max_bytes: int, *, at_least_one: bool) -> Stretch | None:
-        """From the batch that holds an offset on, to the end of the segment at most. The last batch may be cut.
+        """From the batch that holds an offset on, or the next one, to the end of the segment at most. The last batch
+        may be cut.
 
-        None if there is no such batch in the segment, or if it is larger than it may be.
+        None if the batch is larger than it may be; NOTHING if the segment has none from there on, since it was
+        compacted before it was copied.
         """
         found = await self._find(segment, offset)
         if found is None:
-            return None
+            return NOTHING
         position, header = found
         self._ahead.note_batch(segment.of, header.size)
         size = max(min(max_bytes, _MOST_BYTES), header.size if at_least_one else 0)

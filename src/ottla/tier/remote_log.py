@@ -100,6 +100,11 @@ class RemoteLog:
 
     # -- questions
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was ever copied, as far as is known."""
+        return not self.segments and not self._highest
+
     def find(self, epoch: int, offset: int) -> RemoteSegment | None:
         """The segment that has an offset as it was written in an epoch."""
         spans = self._by_epoch.get(epoch, [])

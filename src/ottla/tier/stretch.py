@@ -52,3 +52,6 @@ class Stretch:
         """To the end of its chunk at most."""
         number, within = divmod(self._skipped + position, CHUNK_BYTES)
         return self._chunks[number].view[within : within + size]
+
+
+NOTHING: Final = Stretch("", (), 0, 0)

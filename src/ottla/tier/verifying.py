@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
-from uuid import UUID
 
 from ottla.env.object_store import ObjectMissing, ObjectStore, StoredObject
 from ottla.tier.layout import Kind, object_key, parse_key
 from ottla.tier.manifest import DamagedObject, Manifest, read_manifest
-from ottla.tier.remote_log import RemoteLog
 from ottla.tier.remote_segment import RemoteSegment, SegmentState
+from ottla.tier.told import Logs
 
 _CHUNKS_A_READ = 8
 
@@ -43,28 +42,42 @@ class Verified(NamedTuple):
 
 async def verify(
     store: ObjectStore,
+    before: Logs,
     listed: Iterable[StoredObject],
-    logs: Mapping[tuple[UUID, int], RemoteLog],
+    afterwards: Callable[[], Awaitable[Logs]],
     *,
     deep: bool,
     progress: Callable[[int], None] = lambda size: None,
 ) -> Verified:
-    """`listed` must be older than `logs`: an object that is there was announced before it was put.
+    """Brokers go on meanwhile. So `before` must be older than `listed`: what is copied by then is there. And what has
+    gone `afterwards` is not missing, nor is unknown what was begun: an object was announced before it was put.
 
     `deep` reads every byte and checks it against its checksum, else names and sizes are compared.
     """
     there = {each.key: each.size for each in listed}
-    known = {segment.id: segment for log in logs.values() for segment in log.segments.values()}
-    findings: list[Finding] = []
-    readable = [each for each in known.values() if each.state is SegmentState.COPY_FINISHED]
+    readable = [each for each in _segments(before) if each.state is SegmentState.COPY_FINISHED]
+    found: list[tuple[RemoteSegment, list[Finding]]] = []
     for segment in readable:
-        findings += await _check(store, segment, there, deep, progress)
+        found.append((segment, await _check(store, segment, there, deep, progress)))
+    after = {segment.id: segment for segment in _segments(await afterwards())}
+    findings = [
+        each
+        for segment, problems in found
+        if (now := after.get(segment.id)) is not None and now.state is SegmentState.COPY_FINISHED
+        for each in problems
+    ]
+    known = {*after, *(segment.id for segment in _segments(before))}
     for key, size in there.items():
         name = parse_key(key)
         if name is not None and name.segment_id not in known:
             findings.append(Finding(Problem.UNKNOWN, key, size, "belongs to no segment in the metadata topic"))
     ours = [size for key, size in there.items() if parse_key(key) is not None]
     return Verified(len(readable), len(ours), sum(ours), findings)
+
+
+def _segments(logs: Logs) -> Iterator[RemoteSegment]:
+    for log in logs.values():
+        yield from log.segments.values()
 
 
 async def _check(

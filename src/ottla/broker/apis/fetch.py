@@ -197,7 +197,7 @@ class _Fetch:
             limit = min(wanted.max_bytes, left)
             try:
                 fetched = partition.fetch(
-                    wanted.offset,
+                    wanted.offset if self._tier is None else self._tier.offset_of(key, wanted.offset),
                     max(limit, 0),
                     self._isolation,
                     wanted.current_leader_epoch,

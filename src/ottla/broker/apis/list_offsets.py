@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
@@ -42,6 +43,7 @@ _DEBUGGER: Final = -2  # may ask a follower too
 _READ_COMMITTED: Final = 1
 _INLINE_RECORDS: Final = 500  # half a millisecond's work
 _MAX_TRIES: Final = 64
+_SEARCHES_AT_ONCE: Final = 10  # of a request: each may hold a batch
 
 _UNKNOWN: Final = FoundRecord(NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
 
@@ -51,23 +53,37 @@ class _Asker(NamedTuple):
     is_debugger: bool
     read_committed: bool
     patience_s: float | None  # for what is in the remote tier
+    turns: asyncio.Semaphore  # of its searches by time
 
 
 async def handle(context: Context, request: Any) -> Any:
     counts = Counter((topic.name, row.partition_index) for topic in request.topics for row in topic.partitions)
     answers: dict[str, dict[int, dict[str, Any]]] = {}
+    searches: list[Awaitable[None]] = []
+    turns = asyncio.Semaphore(_SEARCHES_AT_ONCE)
+
+    async def answer(topic: str, row: Any) -> None:
+        is_twice = counts[topic, row.partition_index] > 1
+        answers[topic][row.partition_index] = await _answer(context, request, topic, row, is_twice, turns)
+
     for topic in request.topics:
         rows = answers.setdefault(topic.name, {})
         for row in topic.partitions:
-            is_twice = counts[topic.name, row.partition_index] > 1
-            rows[row.partition_index] = await _answer(context, request, topic.name, row, is_twice)
+            if row.timestamp >= 0:  # each may wait for the remote tier, and none for the others
+                rows[row.partition_index] = {}
+                searches.append(answer(topic.name, row))
+            else:
+                await answer(topic.name, row)
+    await asyncio.gather(*searches)
     return context.respond(
         throttle_time=timedelta(0),
         topics=[{"name": name, "partitions": list(rows.values())} for name, rows in answers.items() if rows],
     )
 
 
-async def _answer(context: Context, request: Any, topic: str, row: Any, is_twice: bool) -> dict[str, Any]:
+async def _answer(
+    context: Context, request: Any, topic: str, row: Any, is_twice: bool, turns: asyncio.Semaphore
+) -> dict[str, Any]:
     found, code = _UNKNOWN, ErrorCode.none
     isolation = request.isolation_level if context.version >= 2 else 0
     if not context.allowed(Operation.DESCRIBE, Resource.TOPIC, topic):
@@ -81,7 +97,8 @@ async def _answer(context: Context, request: Any, topic: str, row: Any, is_twice
             request.replica_id == _CONSUMER,
             request.replica_id == _DEBUGGER,
             isolation == _READ_COMMITTED,
-            request.timeout.total_seconds() if context.version >= 10 else None,
+            request.timeout.total_seconds() if context.version >= 10 and request.timeout > timedelta(0) else None,
+            turns,
         )
         try:
             found = await _find(context, asker, topic, row)
@@ -112,7 +129,8 @@ async def _find(context: Context, asker: _Asker, topic: str, row: Any) -> FoundR
         if is_tiered and timestamp != MAX_TIMESTAMP and log.start_offset < log.local_start_offset:
             found = await _find_in_tier(context, asker, partition, timestamp)
         if found is None:
-            found = await _find_by_time(context, log, timestamp)
+            async with asker.turns:
+                found = await _find_by_time(context, log, timestamp)
     except OSError as error:
         log.read_failed(error)
         raise KafkaError(ErrorCode.kafka_storage_error) from None
@@ -183,7 +201,7 @@ async def _find_in_tier(
         within = asker.patience_s
         if within is None:
             within = node.config.get_int("remote.list.offsets.request.timeout.ms") / 1000
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(within), asker.turns:
             while True:
                 code, batch, from_offset = await node.tier.reads.find_time(partition, timestamp, from_offset)
                 if code is not ErrorCode.none:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.log.reading import LogRead
@@ -23,6 +24,7 @@ class TierFetch:
         self._isolation = isolation
         self._done = done
         self._reads: dict[Key, asyncio.Task[TierRead]] = {}
+        self._moved: dict[Key, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
 
@@ -33,7 +35,8 @@ class TierFetch:
     def fetched(
         self, key: Key, partition: Partition, offset: int, known: Fetched, limit: int, *, at_least_one: bool
     ) -> Fetched:
-        """What has come by now. Reading goes on when the time is over, so that who asks again finds it."""
+        """What has come by now. What is under way from the store still comes when the time is over, so that who asks
+        again finds it."""
         tier = self._node.tier
         if tier is None:
             return Fetched(ErrorCode.kafka_storage_error)
@@ -41,7 +44,7 @@ class TierFetch:
         if task is None:
             work = tier.reads.read(partition, offset, max(limit, 0), self._isolation, at_least_one=at_least_one)
             task = self._reads[key] = tier.start_read(work)
-            task.add_done_callback(self._came)
+            task.add_done_callback(partial(self._came, key))
             if self._timer is None and not self._is_over:
                 wait_s = self._node.config.get_int("remote.fetch.max.wait.ms") / 1000
                 self._timer = self._node.env.loop.call_later(wait_s, self._finish)
@@ -55,7 +58,15 @@ class TierFetch:
         data = LogRead(read.data, 0, len(read.data)) if read.data is not None else None
         return known._replace(data=data, aborted=read.aborted)
 
-    def _came(self, _: asyncio.Task[TierRead]) -> None:
+    def offset_of(self, key: Key, offset: int) -> int:
+        """Where to read for who wants an offset: further on if the tier has turned out to have nothing there."""
+        return self._moved.get(key, offset)
+
+    def _came(self, key: Key, task: asyncio.Task[TierRead]) -> None:
+        if self._is_over:
+            return
+        if not task.cancelled() and task.exception() is None and (moved := task.result().goes_on_at) is not None:
+            self._moved[key] = moved
         if not self.is_waiting:
             self._finish()
 
@@ -66,8 +77,11 @@ class TierFetch:
         self._done()
 
     def leave(self) -> None:
-        """Nobody waits for it any more, or needs what it has: megabytes, which are not left to a collector."""
+        """Nobody waits for it any more, or needs what it has: megabytes, which are not left to a collector. Reads that
+        are not done would pile up with those of who asks again."""
         self._end()
+        for task in self._reads.values():
+            task.cancel()
         self._reads.clear()
 
     def _end(self) -> None:

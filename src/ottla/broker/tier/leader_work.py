@@ -26,10 +26,19 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.paths import SNAPSHOT_SUFFIX, offset_name
 from ottla.log.producers import write_snapshot
 from ottla.log.segment import Segment
+from ottla.model.errors import OttlaError
+from ottla.model.names import NO_OFFSET, REMOTE_METADATA_TOPIC
 from ottla.replica.partition import Partition
 from ottla.tier.expiry import Keep, expired
 from ottla.tier.remote_log import RemoteLog
-from ottla.tier.remote_segment import RemotePartition, RemoteSegment, SegmentState, SegmentUpdate
+from ottla.tier.remote_segment import (
+    DeleteState,
+    PartitionDelete,
+    RemotePartition,
+    RemoteSegment,
+    SegmentState,
+    SegmentUpdate,
+)
 from ottla.tier.upload import SegmentFiles, remove, upload
 
 if TYPE_CHECKING:
@@ -56,7 +65,9 @@ class LeaderWork:
         quota: TierQuota,
         pace: CopyPace,
         counts: Counts,
+        being_copied: set[UUID],
     ) -> None:
+        """`being_copied` are segments that another work of the same partition may be at: they are not deleted."""
         self.of = RemotePartition(partition.key.topic, partition.topic_id, partition.key.partition)
         self.epoch = partition.leader_epoch
         self._node = node
@@ -66,6 +77,7 @@ class LeaderWork:
         self._quota = quota
         self._pace = pace
         self._counts = counts
+        self._being_copied = being_copied
 
     @property
     def key(self) -> tuple[UUID, int]:
@@ -85,15 +97,14 @@ class LeaderWork:
     # -- copying
 
     async def copy(self) -> None:
-        """All segments that are closed and below the last stable offset, from the first on that is not there yet."""
-        log = self._check()
-        await self.delete(self.remote.listed((SegmentState.DELETE_STARTED,)))
+        """All segments that are closed and below the last stable offset, from the first on that is not there yet; until
+        copying is turned off."""
+        self._check()
         self.note_copied()
-        await self._clear_away(log)
         for segment, following in still_to_copy(self._partition):
             await self._quota.until_free()
             log = self._check()
-            if segment not in log.segments:
+            if segment not in log.segments or not log.config.copies_to_tier:
                 return
             self._quota.count(segment.size)
             self._counts.copies += 1
@@ -104,7 +115,6 @@ class LeaderWork:
                 raise
             self._counts.copied_bytes += segment.size
             self.note_copied()
-            await self._clear_away(log)
 
     def note_copied(self) -> None:
         log = self._partition.log
@@ -128,6 +138,14 @@ class LeaderWork:
         files = await blocking(partial(read_files, self._node.env.disk, log, segment, following))
         new = new._replace(has_no_aborted=not files.txn_index)
         self._check()
+        self._being_copied.add(new.id)
+        try:
+            await self._put(new, files)
+        finally:
+            self._being_copied.discard(new.id)
+        _log.info("%s: offsets %d to %d are in the remote tier", self.of.key, new.start_offset, new.end_offset)
+
+    async def _put(self, new: RemoteSegment, files: SegmentFiles) -> None:
         await self._metadata.publish(new)
         try:
             self._check()
@@ -140,7 +158,10 @@ class LeaderWork:
             await self._abandon(new)
             raise
         await self._metadata.publish(self._update(new, SegmentState.COPY_FINISHED, custom))
-        _log.info("%s: offsets %d to %d are in the remote tier", self.of.key, new.start_offset, new.end_offset)
+        told = self.remote.segments.get(new.id)
+        if told is None or told.state is not SegmentState.COPY_FINISHED:
+            # The topic has lost its beginning, say. What comes after it must not be copied before it.
+            raise OttlaError(f"{REMOTE_METADATA_TOPIC} does not say that offset {new.start_offset} was copied")
 
     async def _take_back(self, segment: RemoteSegment) -> None:
         """The new leader deletes it by what the topic says; what we put meanwhile is ours to take away."""
@@ -156,11 +177,17 @@ class LeaderWork:
         except (StoreError, LeadershipOver) as error:
             _log.info("%s: a copy that failed is taken away later: %s", self.of.key, error)
 
-    async def _clear_away(self, log: PartitionLog) -> None:
-        """Copies that nobody finishes any more, once there are others of the same offsets. Not before: a record that
-        calls one finished may still be under way, and whoever reads it gives up what he has on his disk."""
-        begun = self.remote.listed((SegmentState.COPY_STARTED,))
-        await self.delete([each for each in begun if each.end_offset <= log.tiered_to])
+    def _left_over(self, log: PartitionLog) -> list[RemoteSegment]:
+        """Deletions that were begun, and copies that nobody finishes any more, once there are others of the same
+        offsets or none is needed. Not before: a record that calls one finished may still be under way, and whoever
+        reads it gives up what he has on his disk."""
+        have = max(log.tiered_to, log.start_offset - 1)
+        return [
+            each
+            for each in self.remote.listed((SegmentState.COPY_STARTED, SegmentState.DELETE_STARTED))
+            if each.id not in self._being_copied
+            and (each.state is SegmentState.DELETE_STARTED or each.end_offset <= have)
+        ]
 
     def _update(self, segment: RemoteSegment, state: SegmentState, custom: bytes | None = None) -> SegmentUpdate:
         return SegmentUpdate(
@@ -195,6 +222,7 @@ class LeaderWork:
     async def expire(self) -> None:
         """First the log's start moves, then what lies before it goes: no reader is led to what is not there."""
         self.begin()
+        self.note_copied()
         log = self._check()
         config, remote = log.config, self.remote
         only_local = sum(segment.size for segment in log.segments if segment.base_offset > log.tiered_to)
@@ -209,7 +237,7 @@ class LeaderWork:
         )
         if found.start_offset > log.start_offset:
             self._advance_start(log, found.start_offset)
-        await self.delete(found.segments)
+        await self.delete([*self._left_over(log), *found.segments])
 
     def begin(self) -> None:
         """Before all else, as copying may take long."""
@@ -223,12 +251,19 @@ class LeaderWork:
             raise LeadershipOver
 
     async def delete_all(self) -> None:
-        """Tiering was turned off (KIP-950): the log begins where it does on this disk, and nothing stays there."""
+        """Tiering was turned off (KIP-950): the log begins where it does on this disk, and nothing stays there. All
+        forget how far it was copied, since it may be turned on again, and what is on the disk then is nowhere else."""
         log = self._check()
+        log.tiered_to = NO_OFFSET
         if log.start_offset < log.local_start_offset:
             self._advance_start(log, log.local_start_offset)
         await self.delete(self.remote.listed())
-        log.tiered_to = -1
+        self._check()
+        if not self.remote.is_blank:
+            now_ms = self._node.env.clock.now_ms()
+            await self._metadata.publish(
+                PartitionDelete(self.of, self._node.config.node_id, now_ms, DeleteState.FINISHED)
+            )
 
 
 def epochs_within(log: PartitionLog, start: int, end: int) -> tuple[EpochStart, ...]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from ottla.broker.tier.deleted_topics import DeletedTopics
 from ottla.broker.tier.leader_work import LeadershipOver, LeaderWork
@@ -24,7 +27,7 @@ from ottla.env.tasks import Tasks
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.model.errors import OttlaError
-from ottla.model.names import REMOTE_METADATA_TOPIC
+from ottla.model.names import NO_OFFSET, REMOTE_METADATA_TOPIC
 from ottla.replica.partition import Partition
 from ottla.tier.remote_log import RemoteLog
 
@@ -35,18 +38,30 @@ _log = logging.getLogger("ottla.tier")
 _SOON_S: Final = 0.2
 
 
-class _Tended:
-    """A partition of this broker that uses the tier, or a deleted one that is cleared away."""
+class _Job:
+    """Something that is done again and again."""
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
         self.due = 0.0
         self.failures = 0
-        self.epoch = -1
+        self.begun_in: tuple[int, bool, bool] | None = None
+        """The leader's epoch, and what the topic's configs said, when it was last begun: if that changes it is due."""
 
     @property
     def is_busy(self) -> bool:
         return self.task is not None and not self.task.done()
+
+
+class _Tended:
+    """A partition of this broker that uses the tier. Neither job waits for the other: a store may refuse one of them,
+    and to copy may take long."""
+
+    def __init__(self) -> None:
+        self.copying = _Job()
+        self.expiring = _Job()
+        self.being_copied: set[UUID] = set()
+        self.is_being_emptied = False
 
 
 class TierManager:
@@ -70,7 +85,7 @@ class TierManager:
         )
         self.rounds = 0  # how often it was looked for what is due
         self._tended: dict[LogKey, _Tended] = {}
-        self._cleared: dict[LogKey, _Tended] = {}
+        self._cleared: dict[LogKey, _Job] = {}
         self._copying = _Places("remote.log.manager.copier.thread.pool.size", node)
         self._expiring = _Places("remote.log.manager.expiration.thread.pool.size", node)
         self._tasks = Tasks(lambda error: _log.error("the remote tier: %r", error, exc_info=error))
@@ -155,17 +170,31 @@ class TierManager:
             if not partition.is_leader:
                 self._follow(key, partition)
                 continue
-            if tended.epoch != partition.leader_epoch:
-                tended.due, tended.failures = now, 0
-            if not tended.is_busy and tended.due <= now:
-                tended.epoch = partition.leader_epoch
-                tended.task = self._tasks.start(self._lead(tended, partition), f"tier of {partition.key}")
-            if not tended.is_busy:
-                wait = min(wait, max(tended.due - now, 0.01))
+            wait = min(wait, self._lead(tended, partition, now))
         for key in self._deleted.due() if topic is not None else ():
-            cleared = self._cleared.setdefault(key, _Tended())
+            cleared = self._cleared.setdefault(key, _Job())
             if not cleared.is_busy and cleared.due <= now:
                 cleared.task = self._tasks.start(self._clear(cleared, key), "tier of a deleted topic")
+        return wait
+
+    def _lead(self, tended: _Tended, partition: Partition, now: float) -> float:
+        """Starts what is due of one partition; gives the seconds until something is."""
+        copying, expiring, config, wait = tended.copying, tended.expiring, partition.log.config, inf
+        is_on = config.remote_storage_enable
+        state = (partition.leader_epoch, is_on, config.copies_to_tier)
+        for job, work, may_begin in (
+            (copying, self._copy, is_on and not tended.is_being_emptied),
+            (expiring, self._expire, is_on or not copying.is_busy),
+        ):
+            if job.is_busy or not may_begin:
+                continue
+            if job.begun_in != state:
+                job.due, job.failures = now, 0
+            if job.due <= now:
+                job.begun_in = state
+                job.task = self._tasks.start(work(tended, partition), f"tier of {partition.key}")
+            else:
+                wait = min(wait, max(job.due - now, 0.01))
         return wait
 
     async def _partitions(self) -> dict[LogKey, Partition]:
@@ -181,53 +210,69 @@ class TierManager:
     def _follow(self, key: LogKey, partition: Partition) -> None:
         """A follower deletes from its disk, too, only what is in the tier."""
         remote, log = self.metadata.logs.get(key), partition.log
-        if remote is not None and log.config.remote_storage_enable:
+        if not log.config.remote_storage_enable:
+            log.tiered_to = NO_OFFSET
+        elif remote is not None:
             log.tiered_to = max(log.tiered_to, remote.copied_to(log.epochs, log.end_offset))
 
-    async def _lead(self, tended: _Tended, partition: Partition) -> None:
-        counts = self.counts[partition.key.topic]
-        work = LeaderWork(self._node, partition, self.metadata, self.store, self._copy_quota, self._pace, counts)
-        try:
-            config = partition.log.config
-            if config.remote_storage_enable:
-                work.begin()
-            if config.copies_to_tier:
+    def _work(self, tended: _Tended, partition: Partition) -> LeaderWork:
+        counts, being_copied = self.counts[partition.key.topic], tended.being_copied
+        quota, pace = self._copy_quota, self._pace
+        return LeaderWork(self._node, partition, self.metadata, self.store, quota, pace, counts, being_copied)
+
+    async def _copy(self, tended: _Tended, partition: Partition) -> None:
+        work = self._work(tended, partition)
+        async with self._told(tended.copying, f"{partition.key}: what is to be in the remote tier waits"):
+            work.begin()
+            if partition.log.config.copies_to_tier:
                 async with self._copying:
                     await work.copy()
-            elif config.remote_storage_enable:
+            else:
                 work.note_copied()
+        if not partition.log.config.remote_storage_enable:
+            self._woken.set()  # it was waited for
+
+    async def _expire(self, tended: _Tended, partition: Partition) -> None:
+        work = self._work(tended, partition)
+        async with self._told(tended.expiring, f"{partition.key}: what is to go from the remote tier waits"):
             async with self._expiring:
-                if config.remote_storage_enable:
+                if partition.log.config.remote_storage_enable:
                     await work.expire()
-                else:
-                    await work.delete_all()
-        except LeadershipOver:
-            _log.debug("%s is led elsewhere now", partition.key)
-        except (OttlaError, OSError) as error:
-            self._failed(tended, f"{partition.key}: what is to be in the remote tier waits", error)
-            return
-        self._succeeded(tended)
+                elif not tended.copying.is_busy:
+                    await self._empty(tended, work)
 
-    async def _clear(self, cleared: _Tended, key: LogKey) -> None:
+    async def _empty(self, tended: _Tended, work: LeaderWork) -> None:
+        """To the end, also if it is turned on again meanwhile."""
+        tended.is_being_emptied = True
         try:
-            async with self._expiring:
-                await self._deleted.clear(key)
+            await work.delete_all()
+        finally:
+            tended.is_being_emptied = False
+            self._woken.set()  # it may be waited for
+
+    async def _clear(self, cleared: _Job, key: LogKey) -> None:
+        what = f"partition {key[1]} of the deleted topic {key[0]} is still in the tier"
+        async with self._told(cleared, what), self._expiring:
+            await self._deleted.clear(key)
+
+    @asynccontextmanager
+    async def _told(self, job: _Job, what: str) -> AsyncIterator[None]:
+        """Says what is not done yet, if work fails, and when it is due again."""
+        loop = self._node.env.loop
+        try:
+            yield
+        except LeadershipOver:
+            _log.debug("%s, for another leader", what)
+            self._woken.set()  # it may be this one again
         except (OttlaError, OSError) as error:
-            self._failed(cleared, f"partition {key[1]} of the deleted topic {key[0]} is still in the tier", error)
+            job.failures += 1
+            rest = self._backoff.seconds(job.failures, self._node.env.random)
+            job.due = loop.time() + rest
+            _log.warning("%s, tried again in %.1f s: %s", what, rest, error)
+            self._woken.set()
             return
-        self._succeeded(cleared)
-
-    def _failed(self, tended: _Tended, what: str, error: Exception) -> None:
-        tended.failures += 1
-        rest = self._backoff.seconds(tended.failures, self._node.env.random)
-        tended.due = self._node.env.loop.time() + rest
-        _log.warning("%s, tried again in %.1f s: %s", what, rest, error)
-        self._woken.set()
-
-    def _succeeded(self, tended: _Tended) -> None:
-        tended.failures = 0
-        interval = self._node.config.get_int("remote.log.manager.task.interval.ms") / 1000
-        tended.due = self._node.env.loop.time() + interval
+        job.failures = 0
+        job.due = loop.time() + self._node.config.get_int("remote.log.manager.task.interval.ms") / 1000
 
 
 class _Places:

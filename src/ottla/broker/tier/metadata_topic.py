@@ -3,6 +3,9 @@
 It follows the partitions of the topic that tell of partitions which it has itself: in its own log where it has a
 replica, else by asking the leader. Whoever publishes an event goes on when that event has come back to him, so that
 what he knows is never behind what he did.
+
+An unclean election of a partition of the topic may take back what was read. Epochs tell so, as they do to followers,
+and the partition is then read anew from its beginning: nobody goes on with what is told nowhere.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from uuid import UUID
 from ottla.broker.peer_brokers import PeerBrokers
 from ottla.env.tasks import Tasks
 from ottla.log.index import NotInMemory
+from ottla.log.partition_log import PartitionLog
 from ottla.log.producers import Origin
 from ottla.model.errors import ErrorCode, KafkaError, OttlaError
-from ottla.model.names import REMOTE_METADATA_TOPIC
+from ottla.model.names import NO_EPOCH, NO_OFFSET, REMOTE_METADATA_TOPIC
 from ottla.record.builder import build_batch
 from ottla.record.reader import iterate_batches, read_records
 from ottla.record.records import CorruptBatch, Record
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ottla.tier")
 _PRODUCE, _FETCH, _LIST_OFFSETS = 0, 1, 2
-_LATEST: Final = -1
+_LATEST, _EARLIEST = -1, -2
 _READ_BYTES: Final = 1024 * 1024
 _LOOK_AGAIN_S: Final = 1.0
 _MAX_WAIT: Final = timedelta(milliseconds=500)
@@ -49,6 +53,7 @@ class _Followed:
 
     def __init__(self) -> None:
         self.position = 0
+        self.epoch = NO_EPOCH  # of the leader who wrote what was read last
         self.is_known = False  # whether all that there was at some moment since the start has been read
         self.task: asyncio.Task[Any] | None = None
         self.moved = asyncio.Event()
@@ -135,14 +140,16 @@ class TierMetadata:
 
     async def _follow_here(self, number: int, followed: _Followed) -> None:
         while (partition := self._here(number)) is not None:
+            # A replica that is not in sync may lack what was committed long ago.
+            is_in_sync = partition.is_leader or self._node.config.node_id in partition.leadership.isr
+            if is_in_sync and _has_parted(partition.log, followed):
+                self._forget(number, followed)
             try:
                 read = await self._read_here(partition, followed.position)
             except (OSError, KafkaError) as error:
                 _log.warning("%s cannot be read now: %s", partition.key, error)
                 await asyncio.sleep(_LOOK_AGAIN_S)
                 continue
-            # A replica that is not in sync may lack what was committed long ago.
-            is_in_sync = partition.is_leader or self._node.config.node_id in partition.leadership.isr
             end = partition.log.end_offset if is_in_sync else None
             self._take(number, followed, read, partition.high_watermark, end)
             if not read:
@@ -178,9 +185,14 @@ class TierMetadata:
 
     async def _follow_leader(self, leader: int) -> None:
         """All that this broker leads and that is not here, in one request."""
+        lost: list[int] = []  # those of which the leader has not what we have read, or no more what follows
         while numbers := [each for each in self._followed if self._here(each) is None and self._leader(each) == leader]:
             try:
-                ends = await self._ends(leader, [each for each in numbers if not self._followed[each].is_known])
+                for number, start in (await self._listed(leader, lost, _EARLIEST)).items():
+                    self._begin_again(number, start)
+                lost = []
+                unknown = [each for each in numbers if not self._followed[each].is_known]
+                ends = await self._listed(leader, unknown, _LATEST)
                 answer = await self._readers.call(leader, _FETCH, self._request(numbers))
             except OttlaError as error:
                 _log.info("broker %d cannot be asked for the metadata of the remote tier: %s", leader, error)
@@ -190,20 +202,24 @@ class TierMetadata:
             for topic in answer.responses:
                 for row in topic.partitions:
                     followed = self._followed[row.partition_index]
-                    if row.error_code is ErrorCode.none:
+                    if row.error_code is ErrorCode.offset_out_of_range:
+                        lost.append(row.partition_index)
+                    elif row.error_code is not ErrorCode.none:
+                        failed = True
+                    elif row.diverging_epoch.end_offset >= 0:
+                        self._forget(row.partition_index, followed)
+                    else:
                         data, end = bytes(row.records or b""), ends.get(row.partition_index)
                         self._take(row.partition_index, followed, data, row.high_watermark, end)
-                    else:
-                        failed = True
             if failed:
                 await asyncio.sleep(_BACKOFF_S)
 
-    async def _ends(self, leader: int, numbers: list[int]) -> dict[int, int]:
-        """Up to where they are committed. Just after its election a leader does not know that, and says so (KIP-207),
-        while the high watermark in its answers to fetches is as late as it may be."""
+    async def _listed(self, leader: int, numbers: list[int], timestamp: int) -> dict[int, int]:
+        """Where they begin, or up to where they are committed. Just after its election a leader does not know that, and
+        says so (KIP-207), while the high watermark in its answers to fetches is as late as it may be."""
         if not numbers:
             return {}
-        rows = [{"partition_index": number, "current_leader_epoch": -1, "timestamp": _LATEST} for number in numbers]
+        rows = [{"partition_index": number, "current_leader_epoch": -1, "timestamp": timestamp} for number in numbers]
         request = {
             "replica_id": -1, "isolation_level": 0, "timeout": _MAX_WAIT,
             "topics": [{"name": REMOTE_METADATA_TOPIC, "partitions": rows}],
@@ -217,7 +233,8 @@ class TierMetadata:
         rows = [
             {
                 "partition": number, "current_leader_epoch": -1, "fetch_offset": self._followed[number].position,
-                "last_fetched_epoch": -1, "log_start_offset": -1, "partition_max_bytes": _READ_BYTES,
+                "last_fetched_epoch": self._followed[number].epoch, "log_start_offset": -1,
+                "partition_max_bytes": _READ_BYTES,
             }
             for number in numbers
         ]  # fmt: skip
@@ -241,10 +258,34 @@ class TierMetadata:
                 for record in () if header.is_control else read_records(batch):
                     if record.offset >= position and record.value is not None:
                         self._apply(record.value, f"{REMOTE_METADATA_TOPIC}-{number} at offset {record.offset}")
-                position = header.next_offset
+                position, followed.epoch = header.next_offset, header.leader_epoch
         except CorruptBatch as error:
             _log.error("%s-%d cannot be read from offset %d on: %s", REMOTE_METADATA_TOPIC, number, position, error)
         followed.advance(position, end)
+
+    def _begin_again(self, number: int, start: int) -> None:
+        followed = self._followed[number]
+        if followed.position >= start:
+            self._forget(number, followed)
+        else:  # what lies before has expired
+            followed.position, followed.epoch = start, NO_EPOCH
+
+    def _forget(self, number: int, followed: _Followed) -> None:
+        """All that was read of a partition of the topic, and what followed from it: nothing leaves a disk meanwhile."""
+        _log.warning(
+            "%s-%d is no longer as it was read up to offset %d: an unclean election has taken some of it back. It is "
+            "read anew. What was in the remote tier by that alone is not found any more, and copied again where a disk "
+            "still has it; ottla tier verify names the objects.",
+            *(REMOTE_METADATA_TOPIC, number, followed.position),
+        )
+        followed.position, followed.epoch, followed.is_known = 0, NO_EPOCH, False
+        for key in [each for each in {**self.logs, **self.names, **self.deleting} if self.number_of(each) == number]:
+            self.logs.pop(key, None)
+            self.names.pop(key, None)
+            self.deleting.pop(key, None)
+            partition = self._node.replicas.by_id.get(key)
+            if partition is not None:
+                partition.log.tiered_to = NO_OFFSET
 
     def _apply(self, value: bytes, where: str) -> None:
         try:
@@ -335,3 +376,11 @@ class TierMetadata:
             waiter.cancel()
         if partition.committed.value < offset:
             raise OttlaError(f"{partition.key} is led elsewhere now, or its disk has failed")
+
+
+def _has_parted(log: PartitionLog, followed: _Followed) -> bool:
+    """Whether what was read is no longer part of a log that has all that is committed."""
+    if followed.epoch == NO_EPOCH:
+        return False
+    end = log.epochs.end_of(followed.epoch, log.end_offset)
+    return end.epoch != followed.epoch or end.end_offset < followed.position

@@ -23,7 +23,7 @@ from ottla.tier.manifest import DamagedObject
 from ottla.tier.reader import SegmentReader
 from ottla.tier.remote_log import RemoteLog
 from ottla.tier.remote_segment import RemoteSegment
-from ottla.tier.stretch import Stretch
+from ottla.tier.stretch import NOTHING, Stretch
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -38,6 +38,8 @@ class TierRead(NamedTuple):
     code: ErrorCode
     data: Stretch | None = None
     aborted: list[AbortedTxn] | None = None
+    goes_on_at: int | None = None
+    """If there is nothing from the offset on, up to this one, which is on the disk again."""
 
 
 class TierReads:
@@ -110,10 +112,16 @@ class TierReads:
     async def _read(
         self, partition: Partition, offset: int, max_bytes: int, isolation: Isolation, at_least_one: bool
     ) -> TierRead:
-        segment, code = self._segment(partition, offset)
-        if segment is None:
-            return TierRead(code)
-        data = await self.segments.read(segment, offset, max_bytes, at_least_one=at_least_one)
+        while True:
+            segment, code = self._segment(partition, offset)
+            if segment is None:
+                return TierRead(code)
+            data = await self.segments.read(segment, offset, max_bytes, at_least_one=at_least_one)
+            if data is not NOTHING:
+                break
+            offset = segment.end_offset + 1
+            if offset >= partition.log.local_start_offset:
+                return TierRead(_NONE, goes_on_at=offset)
         if data is not None:
             self.segments.go_on(segment, data, partial(self._next, partition, segment))
         if isolation is not Isolation.READ_COMMITTED:

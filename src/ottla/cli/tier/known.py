@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -20,9 +21,14 @@ class Known(NamedTuple):
     logs: dict[tuple[UUID, int], RemoteLog]
     names: dict[tuple[UUID, int], RemotePartition]
 
-    def chosen(self, scopes: tuple[Scope, ...]) -> list[tuple[RemotePartition, RemoteLog]]:
-        """Those of the topics and partitions that were asked for, all if none were; in order."""
+    def chosen(
+        self, scopes: tuple[Scope, ...], also: Iterable[RemotePartition] = ()
+    ) -> list[tuple[RemotePartition, RemoteLog]]:
+        """Those of the topics and partitions that were asked for, all if none were; in order. `also` are there even if
+        they have nothing in the tier."""
         found = [(self.names[key], log) for key, log in self.logs.items() if log.segments]
+        there = {(of.topic_id, of.partition) for of, _ in found}
+        found += [(of, RemoteLog()) for of in also if (of.topic_id, of.partition) not in there]
         if scopes:
             missing = [scope.topic for scope in scopes if scope.topic not in {of.topic for of, _ in found}]
             if missing:

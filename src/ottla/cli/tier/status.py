@@ -12,7 +12,8 @@ from ottla.cli.scope import Scope, ScopeType
 
 if TYPE_CHECKING:
     from ottla.cli.admin.session import Session
-    from ottla.tier.remote_log import RemoteLog
+    from ottla.cli.admin.topics import TopicInfo
+    from ottla.cli.tier.known import Known
     from ottla.tier.remote_segment import RemotePartition
 
 COLUMNS: Final = (
@@ -29,6 +30,7 @@ COLUMNS: Final = (
 )
 _EARLIEST, _LATEST, _EARLIEST_LOCAL, _LATEST_TIERED = -2, -1, -4, -5
 _LIST_OFFSETS, _VERSION = 2, 9
+_ENABLE: Final = "remote.storage.enable"
 
 
 @click.command("status")
@@ -44,19 +46,19 @@ def command(scopes: tuple[Scope, ...], output: str | None, cluster: Cluster) -> 
     from ottla.cli.admin import session
     from ottla.cli.tier.known import read_known
 
-    chosen = read_known(cluster).chosen(scopes)
-    rows = session.run(cluster, lambda there: _rows(there, chosen))
+    known = read_known(cluster)
+    rows = session.run(cluster, lambda there: _rows(there, known, scopes))
     print_rows(output, COLUMNS, rows)
     segments, size = sum(row["segments"] for row in rows), sum(row["bytes"] for row in rows)
     note(f"{count(len(rows), 'partition')}, {count(segments, 'segment')}, {size} bytes in the remote tier.")
 
 
-async def _rows(there: Session, chosen: list[tuple[RemotePartition, RemoteLog]]) -> list[dict[str, Any]]:
+async def _rows(there: Session, known: Known, scopes: tuple[Scope, ...]) -> list[dict[str, Any]]:
     from ottla.cli.admin import topics
     from ottla.tier.remote_segment import SegmentState
 
-    names = sorted({of.topic for of, _ in chosen})
-    found = {topic.name: topic for topic in await topics.topics(there, names, leave_out_missing=True)} if names else {}
+    found = {topic.name: topic for topic in await topics.topics(there)}
+    chosen = known.chosen(scopes, await _to_be_tiered(there, list(found.values())))
     rows = []
     for of, log in chosen:
         readable = list(log.readable())
@@ -77,6 +79,21 @@ async def _rows(there: Session, chosen: list[tuple[RemotePartition, RemoteLog]])
         row["behind"] = None if leader < 0 else row["end_offset"] - max(row["tiered_to"] + 1, row["start_offset"])
         rows.append(row)
     return rows
+
+
+async def _to_be_tiered(there: Session, topics: list[TopicInfo]) -> list[RemotePartition]:
+    """Also what nothing was copied of, since the store is down, say: that is when one looks."""
+    from ottla.cli.admin.configs import configs, of_topic
+    from ottla.tier.remote_segment import RemotePartition
+
+    told = await configs(there, [of_topic(topic.name) for topic in topics], [_ENABLE]) if topics else {}
+    on = {resource.name for resource, entries in told.items() if any(entry.value == "true" for entry in entries)}
+    return [
+        RemotePartition(topic.name, topic.id, each.number)
+        for topic in topics
+        if topic.name in on and topic.id is not None
+        for each in topic.partitions
+    ]
 
 
 async def _offset(there: Session, of: RemotePartition, leader: int, timestamp: int) -> int:

@@ -15,6 +15,7 @@ from ottla.cli.tier.store_options import store_options
 
 if TYPE_CHECKING:
     from ottla.env.object_store import ObjectStore
+    from ottla.tier.told import Logs
     from ottla.tier.verifying import Verified
 
 COLUMNS: Final = (
@@ -61,14 +62,17 @@ async def _verify(store: ObjectStore, cluster: Cluster, *, deep: bool, repair: b
     from ottla.cli.tier.known import read_known
     from ottla.tier.verifying import Problem, verify
 
+    async def known() -> Logs:
+        return (await asyncio.to_thread(read_known, cluster)).logs
+
     try:
-        listed = await store.list("")  # first: whatever is there by now was announced before
-        known = await asyncio.to_thread(read_known, cluster)
-        found = await verify(store, listed, known.logs, deep=deep)
+        before = await known()
+        found = await verify(store, before, await store.list(""), known, deep=deep)
         unknown = found.of(Problem.UNKNOWN)
         if not (repair and unknown):
             return found, 0
-        may_go_on(f"Delete {count(len(unknown), 'unknown object')} from the store?", yes)
+        some = f"{count(len(unknown), 'unknown object')} from the store, such as {unknown[0].key}"
+        may_go_on(f"Delete {some}?", yes)
         await store.delete([each.key for each in unknown])
         return found, len(unknown)
     finally:

@@ -10,6 +10,7 @@ from ottla.model.config.broker import BrokerConfig
 from ottla.model.config.definition import ConfigDef, Value
 from ottla.model.config.tables.topic import TOPIC_CONFIGS
 from ottla.model.config_error import ConfigError
+from ottla.model.names import INTERNAL_TOPICS, REMOTE_METADATA_TOPIC
 
 AS_RETENTION: Final = -2  # of local.retention.*
 
@@ -85,13 +86,20 @@ class LogConfig:
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 
 
-def log_config(broker: BrokerConfig | None = None, overrides: Mapping[str, str] | None = None) -> LogConfig:
-    """The values in force for one topic. Overrides that are stored were validated when they were set."""
+def log_config(
+    broker: BrokerConfig | None = None, overrides: Mapping[str, str] | None = None, topic: str = ""
+) -> LogConfig:
+    """The values in force for one topic. Overrides that are stored were validated when they were set.
+
+    Internal topics never use the remote tier, whatever is configured: it could not be read without one of them.
+    """
     values = topic_values(broker, overrides or {})
     taken: dict[str, Any] = {field.name: values[field.name.replace("_", ".")] for field in fields(LogConfig)}
     taken["cleanup_policy"] = frozenset(taken["cleanup_policy"])
     if values["internal.segment.bytes"] is not None:
         taken["segment_bytes"] = values["internal.segment.bytes"]
+    if topic == REMOTE_METADATA_TOPIC or topic in INTERNAL_TOPICS:
+        taken["remote_storage_enable"] = False
     return LogConfig(**taken)
 
 
@@ -143,7 +151,10 @@ def _check_remote(values: Mapping[str, Value], broker: BrokerConfig | None) -> N
             "storage. Set remote.log.storage.system.enable on brokers and controllers.",
         )  # fmt: skip
     if "compact" in cast("tuple[str, ...]", values["cleanup.policy"]):
-        raise ConfigError("", None, "Remote log storage is unsupported for the compacted topics")
+        raise ConfigError(
+            "", None,
+            "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list.",
+        )  # fmt: skip
     for unit in ("bytes", "ms"):
         local, total = cast(int, values[f"local.retention.{unit}"]), cast(int, values[f"retention.{unit}"])
         if total < 0 or local == AS_RETENTION:
