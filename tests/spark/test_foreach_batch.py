@@ -18,6 +18,7 @@ from ottla.spark.encoder import Encoded, Encoder
 from ottla.spark.foreach_batch import QUERY_ID, exactly_once
 from ottla.spark.parcels import Changed, Manifest, Parcel, lane_of
 from ottla.spark.producing import Producer
+from ottla.spark.spooling import send_lane
 from ottla.testing.node import RunningNode
 
 VALUES = [b"%05d" % n for n in range(3000)]
@@ -35,8 +36,15 @@ def copying(spark: Any, node: Broker, source: str, target: str, folder: Path) ->
     return writer.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
 
 
+@pytest.fixture(params=["files", "shuffle"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How record batches come to who sends them: as on one machine, or as on a cluster."""
+    monkeypatch.setattr(foreach_batch, "is_one_machine", lambda context: request.param == "files")
+    return str(request.param)
+
+
 @pytest.fixture
-def query(spark: Any) -> Iterator[Any]:
+def query(spark: Any, way: str) -> Iterator[Any]:
     """As if a streaming query called, for what is done with a frame directly."""
     spark.sparkContext.setLocalProperty(QUERY_ID, "a-query-of-tests")
     yield spark
@@ -49,7 +57,7 @@ def rows(spark: Any, values: list[bytes], tasks: int = 4) -> Any:
 
 
 def test_a_stream_is_copied_and_a_batch_that_is_repeated_is_not_doubled(
-    spark: Any, node: RunningNode, tmp_path: Path
+    spark: Any, way: str, node: RunningNode, tmp_path: Path
 ) -> None:
     source, target = new_topic(node, 2), new_topic(node, 3)
     write(node, source, VALUES[:2000], 0)
@@ -74,18 +82,21 @@ def test_rows_of_many_topics_and_an_empty_batch(query: Any, node: RunningNode) -
     assert sorted(committed(node, one)) == [b"a", b"c"] and committed(node, other) == [b"b"]
 
 
-def test_of_two_live_drivers_one_is_fenced(query: Any, node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_live_drivers_one_is_fenced(
+    query: Any, node: RunningNode, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
     """The second writes the same batch when the first has sent all of it and is about to commit."""
     topic = new_topic(node, 2)
     given = options(node, topic) | {"kafka.transactional.id": f"writer-of-{topic}"}
 
-    def send_then_be_overtaken(*arguments: Any) -> None:
-        monkeypatch.setattr(foreach_batch, "_send", really_send)
-        really_send(*arguments)
+    def send_then_be_overtaken(*arguments: Any) -> Any:
+        monkeypatch.setattr(foreach_batch, f"_send_by_{way}", really_send)
+        sent = really_send(*arguments)
         exactly_once(given)(rows(query, VALUES), 0)
+        return sent
 
-    really_send = foreach_batch._send
-    monkeypatch.setattr(foreach_batch, "_send", send_then_be_overtaken)
+    really_send = getattr(foreach_batch, f"_send_by_{way}")
+    monkeypatch.setattr(foreach_batch, f"_send_by_{way}", send_then_be_overtaken)
     with pytest.raises(Exception, match="another driver writes under the transactional id"):
         exactly_once(given)(rows(query, VALUES), 0)
     assert sorted(committed(node, topic)) == VALUES
@@ -96,7 +107,14 @@ def test_a_task_that_fails_after_it_has_sent_is_tried_again(
 ) -> None:
     topic = new_topic(node, 3)
     given = options(node, topic) | {"kafka.transactional.id": f"writer-of-{topic}"}
-    really_sending = foreach_batch._sending
+    really_sending, really_send_lane = foreach_batch._sending, send_lane
+
+    def send_lane_and_fail(*arguments: Any) -> None:
+        from pyspark import TaskContext
+
+        really_send_lane(*arguments)
+        if TaskContext.get().attemptNumber() == 0:
+            raise RuntimeError("fails at its end")
 
     def failing_once(*arguments: Any) -> Any:
         send = really_sending(*arguments)
@@ -111,13 +129,41 @@ def test_a_task_that_fails_after_it_has_sent_is_tried_again(
         return send_and_fail
 
     monkeypatch.setattr(foreach_batch, "_sending", failing_once)
+    monkeypatch.setattr(foreach_batch, "send_lane", send_lane_and_fail)
     exactly_once(given)(rows(query, VALUES), 0)
     assert sorted(committed(node, topic)) == VALUES
+
+
+def test_a_task_that_is_tried_again_while_it_makes_record_batches(query: Any, node: RunningNode) -> None:
+    """It has put all of them somewhere when it fails."""
+    topic = new_topic(node, 3)
+    given = options(node, topic) | {"kafka.transactional.id": f"writer-of-{topic}"}
+    frame = rows(query, VALUES)
+
+    def fail_once(batches: Any) -> Any:
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().attemptNumber() == 0:
+            raise RuntimeError("fails when all its rows are there")
+
+    exactly_once(given)(frame.mapInArrow(fail_once, frame.schema), 0)
+    assert sorted(committed(node, topic)) == VALUES
+
+
+def test_nothing_is_left_of_what_was_put_into_files(query: Any, node: RunningNode) -> None:
+    from pyspark import SparkFiles
+
+    topic = new_topic(node)
+    given = options(node, topic) | {"kafka.transactional.id": f"writer-of-{topic}"}
+    exactly_once(given)(rows(query, VALUES), 0)
+    assert list(Path(SparkFiles.getRootDirectory()).glob("ottla-*")) == []
 
 
 def test_rows_that_come_out_differently_begin_the_batch_anew(
     query: Any, node: RunningNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(foreach_batch, "is_one_machine", lambda context: False)  # else they cannot
     topic = new_topic(node, 2)
     given = options(node, topic) | {"kafka.transactional.id": f"writer-of-{topic}"}
     times: list[Manifest] = []

@@ -184,7 +184,7 @@ def test_what_was_encoded_is_decoded(spark: Any, node: RunningNode, tmp_path: Pa
         ({"decodeSchema": "id INT"}, "decodeSchema is for decode=json, and there is no decode"),
         ({"decode": "string", "decodeSchema": "id INT"}, "decodeSchema is for decode=json, not for decode=string"),
         ({"decode": "json", "decodeSchema": "m MAP<STRING, INT>"}, "there is no way from or to JSON for map"),
-        ({"decode": "string", "undecodable": "skip"}, "undecodable is fail or null"),
+        ({"decode": "string", "undecodable": "skip"}, "undecodable is fail, null or keep"),
         ({"decodKey": "string"}, "no option decodkey; did you mean decodeKey"),
     ],
 )

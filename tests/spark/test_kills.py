@@ -19,6 +19,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from tests.spark.kill_tally import Tally
 from tests.waiting import until
 
 from ottla.testing.process_cluster import ProcessCluster, running_processes
@@ -183,9 +184,11 @@ def committed_in(cluster: ProcessCluster, topic: str = "out", partitions: int = 
 def test_every_record_is_copied_exactly_once(tmp_path: Path, writes: str, kills: int) -> None:
     seed = int(os.environ.get("OTTLA_KILL_SEED", random.randrange(1 << 30)))
     chance = random.Random(seed)
-    victims = ["driver", "worker", "broker", *chance.choices(["driver", "worker", "worker", "broker"], k=kills - 3)]
-    chance.shuffle(victims)
-    print(f"OTTLA_KILL_SEED={seed}: {Counter(victims)}")
+    tally = Tally(f"{writes} of {kills}")
+    victims = _victims(kills - tally.done, chance)
+    if not victims:
+        pytest.skip(f"all {kills} kills have been done, as OTTLA_KILLS_TALLY says")
+    tally.tell(f"OTTLA_KILL_SEED={seed}: {tally.done} of {kills} are done, now {Counter(victims)}")
     with running_processes(tmp_path, 3, min_insync_replicas=2, transaction_state_log_min_isr=2) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         topics = [NewTopic(name, PARTITIONS, 3) for name in ("in", "out")]
@@ -196,9 +199,12 @@ def test_every_record_is_copied_exactly_once(tmp_path: Path, writes: str, kills:
             with writing(cluster) as written:
                 for number, victim in enumerate(victims):
                     wait_for_progress(driver)
+                    if tally.is_time_over:
+                        del victims[number:]
+                        break
                     time.sleep(chance.uniform(0, 3))
                     strike(victim, driver, cluster, chance)
-                    print(f"{number + 1} of {kills}: {victim}, batch {driver.last_commit}", flush=True)
+                    tally.tell(f"{number + 1} of {len(victims)}: {victim}, batch {driver.last_commit}")
                 wait_for_progress(driver)
             _wait_until_all_is_copied(cluster, len(written), driver)
         finally:
@@ -206,7 +212,16 @@ def test_every_record_is_copied_exactly_once(tmp_path: Path, writes: str, kills:
         found = Counter(committed_in(cluster))
         lost, doubled = [one for one in written if one not in found], [one for one, n in found.items() if n > 1]
         assert (lost[:5], doubled[:5], len(found)) == ([], [], len(written)), f"seed {seed}"
-        print(f"{len(written)} records, {driver.starts} starts of the driver, {driver.last_commit + 1} micro-batches")
+        batches = driver.last_commit + 1
+        tally.add(seed, victims, records=len(written), starts_of_driver=driver.starts, micro_batches=batches)
+
+
+def _victims(kills: int, chance: random.Random) -> list[str]:
+    """Each kind at least once, if there are enough."""
+    victims = ["driver", "worker", "broker", *chance.choices(["driver", "worker", "worker", "broker"], k=kills)]
+    del victims[max(kills, 0) :]
+    chance.shuffle(victims)
+    return victims
 
 
 def strike(victim: str, driver: Driver, cluster: ProcessCluster, chance: random.Random) -> None:

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from tests.spark.topics import committed, messages, new_topic, write
+from tests.waiting import until
 
 from ottla.testing import spark_connector
 from ottla.testing.node import RunningNode
@@ -46,6 +49,8 @@ def read(spark: Any, node: RunningNode, kind: str, **options: Any) -> list[Any]:
         ({"subscribe": "compared"}, 81),
         ({"subscribe": "compared", "includeHeaders": "true"}, 81),
         ({"subscribePattern": "comp.*"}, 81),
+        ({"subscribePattern": "pare"}, 81),  # a part of the name
+        ({"subscribe": "compared", "maxOffsetsPerTrigger": 5}, 81),  # has no effect on a batch query
         ({"assign": '{"compared": [1]}'}, 41),
         (
             {
@@ -78,12 +83,71 @@ def test_both_give_the_same_rows(
 
 
 def test_both_have_the_same_columns(spark: Any, node: RunningNode, topic: str) -> None:
-    def columns(kind: str) -> list[tuple[str, str]]:
+    def columns(kind: str) -> Any:
         reader = spark.read.format(kind).option("kafka.bootstrap.servers", node.address).option("subscribe", topic)
-        schema = reader.option("includeHeaders", "true").load().schema
-        return [(field.name, field.dataType.simpleString()) for field in schema]
+        return reader.option("includeHeaders", "true").load().schema
 
     assert columns("ottla") == columns("kafka")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_pattern_leaves_out_the_topics_of_kafka_itself(spark: Any, node: RunningNode, topic: str, kind: str) -> None:
+    consumer = Consumer({"bootstrap.servers": node.address, "group.id": "g"})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    consumer.close()
+    assert "__consumer_offsets" in AdminClient({"bootstrap.servers": node.address}).list_topics(timeout=30).topics
+    assert {row.topic for row in read(spark, node, kind, subscribePattern="^(__.*|compared)$")} == {"compared"}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {
+            "startingOffsets": '{"compared": {"0": 9, "1": 0}}',
+            "endingOffsets": '{"compared": {"0": 5, "1": 3}}',
+        },
+        {"startingOffsets": '{"compared": {"0": 99, "1": 0}}'},
+        {"startingTimestamp": BEGIN + 3000, "endingTimestamp": BEGIN + 1000},
+    ],
+)
+def test_a_read_that_would_end_before_it_begins_is_refused(
+    spark: Any, node: RunningNode, topic: str, kind: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(Exception, match=r"(?i)reading is to begin|greater than|START_OFFSET"):
+        read(spark, node, kind, subscribe=topic, **options)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_what_waits_when_a_stream_begins_is_read_at_once_and_then_so_many_at_least(
+    spark: Any, node: RunningNode, tmp_path: Path, kind: str
+) -> None:
+    topic = new_topic(node)
+    write(node, topic, VALUES[:2])
+    reader = spark.readStream.format(kind).option("kafka.bootstrap.servers", node.address).option("subscribe", topic)
+    reader = reader.option("startingOffsets", "earliest").option("maxTriggerDelay", "1h")
+    writer = reader.option("minOffsetsPerTrigger", 10).load().writeStream.format("noop")
+    writer = writer.option("checkpointLocation", str(tmp_path)).trigger(processingTime="100 milliseconds")
+    query = writer.start()
+
+    def sizes() -> list[int]:
+        return [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]]
+
+    try:
+        until(lambda: sizes() == [2])
+        write(node, topic, VALUES[2:6])
+        write(node, topic, VALUES[6:16])
+        until(lambda: len(sizes()) == 2)
+        assert sizes()[1] >= 10
+    finally:
+        query.stop()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_option_topic_comes_before_the_column(spark: Any, node: RunningNode, kind: str) -> None:
+    topic = new_topic(node)
+    save(spark.createDataFrame([("v", 7)], "value STRING, topic INT"), node, kind, topic)
+    assert [message.value() for message in messages(node, topic)] == [b"v"]
 
 
 def save(frame: Any, node: RunningNode, kind: str, topic: str) -> None:

@@ -58,7 +58,6 @@ def test_one_time_comes_before_times_and_these_before_offsets() -> None:
         ({"startingTimestamp": "yesterday"}, "milliseconds since 1970"),
         ({"startingOffsetsByTimestamp": '{"t": {"0": -5}}'}, "the time for t-0 is negative"),
         ({"startingOffsetsByTimestampStrategy": "newest"}, "is error or latest"),
-        ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger is for streaming queries"),
         ({"minPartitions": "0"}, "minPartitions is a number of 1 or more"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss is true or false"),
         ({"isolation": "serializable"}, "isolation is read_committed or read_uncommitted"),

@@ -104,15 +104,16 @@ def test_a_batch_has_no_more_offsets_than_allowed(stream: Callable[..., Stream],
 
 def test_a_batch_waits_for_enough_offsets(stream: Callable[..., Stream], node: RunningNode) -> None:
     topic = new_topic(node)
+    write(node, topic, numbered(0, 2))  # is there when it is started, and does not wait
     reading = stream(subscribe=topic, startingOffsets="earliest", minOffsetsPerTrigger=10, maxTriggerDelay="1h")
     with reading.running(processingTime="100 milliseconds") as query:
-        write(node, topic, numbered(0, 4))
-        until(lambda: query.lastProgress is not None)
-        assert reading.values() == []
-        write(node, topic, numbered(4, 12))
-        until(lambda: len(reading.values()) == 12)
-        rows = until(lambda: [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]])
-    assert rows == [12]
+        until(lambda: len(reading.values()) == 2)
+        write(node, topic, numbered(2, 6))
+        looked = query.lastProgress["timestamp"]
+        until(lambda: query.lastProgress["timestamp"] > looked)
+        assert len(reading.values()) == 2
+        write(node, topic, numbered(6, 16))
+        until(lambda: len(reading.values()) >= 12)
 
 
 def test_new_partitions_are_read_from_their_beginning(stream: Callable[..., Stream], node: RunningNode) -> None:
@@ -123,6 +124,20 @@ def test_new_partitions_are_read_from_their_beginning(stream: Callable[..., Stre
     write(node, topic, numbered(0, 2), 2)
     reading.run()
     assert reading.values() == numbered(0, 2)
+
+
+def test_a_new_partition_that_has_lost_its_beginning(stream: Callable[..., Stream], node: RunningNode) -> None:
+    topic = new_topic(node)
+    strict = stream(subscribe=topic)
+    strict.run()
+    grow_topic(node, topic, 2)
+    write(node, topic, numbered(0, 5), 1)
+    delete_records(node, topic, 1, 3)
+    with pytest.raises(Exception, match=f"{topic}-1 has come since the last batch, and begins at 3 and not at 0"):
+        strict.run()
+    lenient = stream(subscribe=topic, failOnDataLoss="false")
+    lenient.run()
+    assert lenient.values() == numbered(3, 5)
 
 
 def test_new_topics_of_a_pattern_are_read(stream: Callable[..., Stream], node: RunningNode) -> None:

@@ -20,6 +20,7 @@ from ottla.broker.node import Node, StartGivenUp
 from ottla.env import logs
 from ottla.env.clock import SystemClock
 from ottla.env.disk import PosixDisk
+from ottla.env.event_loop import new_event_loop
 from ottla.env.executor import PoolExecutor
 from ottla.env.network import TcpNetwork
 from ottla.env.ports import Env
@@ -54,17 +55,8 @@ def run(config: BrokerConfig, *, on_started: Callable[[str], None], among_others
     """
     logs.set_up(str(config.get("ottla.log.format")), node_id=config.node_id, among_others=among_others)
     raise_file_limit()
-    with asyncio.Runner(loop_factory=_new_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(config, on_started))
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # no wheel for this platform
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
 
 
 async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> None:

@@ -106,7 +106,7 @@ class ClientSettings(NamedTuple):
 
 def client_settings(options: Mapping[str, str], role: Role = Role.CONSUMER) -> ClientSettings:
     """Of all options those that begin with `kafka.`; OttlaError for one that cannot be obeyed."""
-    given = {name[len(PREFIX) :]: value.strip() for name, value in options.items() if name.startswith(PREFIX)}
+    given = {name[len(PREFIX) :]: value.strip() for name, value in options.items() if name.lower().startswith(PREFIX)}
     for name, value in given.items():
         _check_name(name, value, role)
     numbers = {

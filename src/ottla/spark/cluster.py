@@ -11,18 +11,19 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 from ottla.env.backoff import Backoff
 from ottla.env.network import TcpNetwork
-from ottla.env.ports import Env
+from ottla.env.ports import Buffer, Env
 from ottla.env.randomness import SeededRandom
 from ottla.model.errors import ErrorCode, KafkaError, OttlaError
 from ottla.model.names import TopicPartition
 from ottla.spark.client_settings import Address, ClientSettings
+from ottla.wire import codec
 from ottla.wire.build import build, request_type
 from ottla.wire.client import ConnectionFailed, RequestTimedOut
 from ottla.wire.link import Link
@@ -330,6 +331,15 @@ class Cluster:
 
     async def ask(self, broker: int, request: Any) -> Any:
         return await self._link(broker).call(request, within=self.settings.request_timeout_s)
+
+    async def ask_in_bytes(self, broker: int, key: int, version: int, body: Sequence[Buffer]) -> Any:
+        """For a request that is too large to be copied into one piece."""
+        link = self._link(broker)
+        answer = await link.send_bytes(key, version, body, within=self.settings.request_timeout_s)
+        try:
+            return codec.decode_response(key, version, answer)
+        except codec.MalformedRequest as error:
+            raise ConnectionFailed(f"answer of {link.host}:{link.port} cannot be read: {error}") from error
 
     async def ask_anyone(self, request: Any) -> Any:
         """A broker that is connected, one that the cluster has named, one that the user has."""

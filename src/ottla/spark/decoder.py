@@ -28,7 +28,7 @@ PIECE_BYTES: Final = 32 << 20
 what was fetched."""
 EVERYTHING: Final = (1 << 63) - 1
 
-_HEADER: Final = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _COLUMNS: Final = [
     ("key", pa.binary()),
     ("value", pa.binary()),

@@ -11,17 +11,19 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from crc32c import crc32c
 
+from ottla.env.ports import Buffer
 from ottla.model.errors import OttlaError
 from ottla.model.names import TopicPartition
 from ottla.record.batch import (
+    CRC_START,
     HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC_V2,
     TRANSACTIONAL_BIT,
     Codec,
-    computed_crc,
 )
 from ottla.record.compression import compress
 from ottla.spark import encoder_kernels
@@ -41,7 +43,7 @@ class Encoded(NamedTuple):
 
     place: TopicPartition
     records: int
-    data: bytearray
+    data: Buffer
 
 
 class _Column(NamedTuple):
@@ -108,7 +110,7 @@ class Encoder:
         keys, values = _bytes(columns.get("key"), rows.num_rows), _bytes(columns["value"], rows.num_rows)
         headers = _headers(columns.get("headers"))
         for topic, own in self._by_topic(columns, rows.num_rows):
-            places = self._places(topic, columns, keys, partitions[topic], without_key)
+            places = self._places(topic, own, columns, keys, partitions[topic], without_key)
             for partition, chosen in _by_partition(places, own):
                 place = TopicPartition(topic, partition)
                 yield from self._batches(place, chosen, keys, values, headers, now_ms)
@@ -122,15 +124,16 @@ class Encoder:
         for number, name in enumerate(encoded.dictionary.to_pylist()):
             yield name, np.flatnonzero(numbers == number)
 
-    def _places(self, topic: str, columns: dict[str, Any], keys: _Column, count: int, without_key: int) -> Any:
+    def _places(
+        self, topic: str, own: Any, columns: dict[str, Any], keys: _Column, count: int, without_key: int
+    ) -> Any:
+        """Of all rows; those that are not the topic's own count for nothing."""
         if "partition" in columns:
             said = columns["partition"]
             places = said.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-            wrong = (
-                (places >= count) | (places < -1) | ((places == -1) & said.is_valid().to_numpy(zero_copy_only=False))
-            )
-            if wrong.any():
-                raise OttlaError(f"a row names partition {places[wrong][0]} of topic {topic}, which has {count}")
+            wrong = (places >= count) | ((places < 0) & said.is_valid().to_numpy(zero_copy_only=False))
+            if (told := places[wrong if own is None else own[wrong[own]]]).size:
+                raise OttlaError(f"a row names partition {told[0]} of topic {topic}, which has {count}")
         else:
             places = np.full(keys.there.size, -1, dtype=np.int32)
         encoder_kernels.place_by_key(keys.ends, keys.data, keys.there, count, without_key % count, places)
@@ -162,11 +165,12 @@ class Encoder:
         return made
 
 
-def sealed(batch: bytearray, producer_id: int, epoch: int, sequence: int) -> bytearray:
-    """The batch as one of a producer's, in place."""
-    _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, epoch, sequence)
-    _CRC.pack_into(batch, _CRC_AT, computed_crc(batch))
-    return batch
+def sealed(batch: Buffer, producer_id: int, epoch: int, sequence: int) -> tuple[bytes, memoryview]:
+    """The batch as one of a producer's, in two pieces: a new header, and the records where they are."""
+    head, records = bytearray(batch[:HEADER_SIZE]), memoryview(batch)[HEADER_SIZE:]
+    _PRODUCER.pack_into(head, _PRODUCER_AT, producer_id, epoch, sequence)
+    _CRC.pack_into(head, _CRC_AT, crc32c(records, crc32c(head[CRC_START:])))
+    return bytes(head), records
 
 
 def _by_partition(places: Any, own: Any) -> Iterator[tuple[int, Any]]:

@@ -1,9 +1,9 @@
 """Executors write a stream in parallel, exactly once: `frame.writeStream.foreachBatch(exactly_once(options)).start()`.
 
 A micro-batch is one transaction. The driver begins it, which fences whoever wrote before, and looks whether the batch
-is there already. Tasks make record batches of the rows, and Spark keeps these. The driver lists them, which fixes what
-comes where in each partition. Then tasks send them, each partition's by one, under the driver's producer id; and the
-driver commits, together with the batch's number.
+is there already. Tasks make record batches of the rows, which are kept: in files where all is on one machine
+(`spooling.py`), else by Spark. The driver lists them, which fixes what comes where in each partition. Then tasks send
+them, each partition's by one, under the driver's producer id; and the driver commits, together with the batch's number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.model.errors import OttlaError
@@ -23,6 +23,8 @@ from ottla.spark.parcels import Changed, Manifest, Parcel, lane_of
 from ottla.spark.producing import Identity, Marker, Producer
 from ottla.spark.reading import cluster_of
 from ottla.spark.sink_options import Delivery, SinkOptions, sink_options, transactional_id
+from ottla.spark.spooling import SCHEMA as SPOOLED
+from ottla.spark.spooling import Spooled, is_one_machine, lanes_of, new_folder, remove, send_lane, spool
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,34 +83,64 @@ def _write(options: SinkOptions, frame: Any, marker: Marker) -> None:
             "batch %d of query %s is there already and was not written again", marker.batch_id, marker.query_id
         )
         return
+    send = _send_by_files if is_one_machine(frame.sparkSession.sparkContext) else _send_by_shuffle
+    if places := send(options, frame, producer):
+        loop_thread.wait_for(producer.mark(marker, TopicPartition(min(places).topic, 0)))
+        loop_thread.wait_for(producer.end(commit=True))
+
+
+def _send_by_files(options: SinkOptions, frame: Any, producer: Producer) -> set[TopicPartition]:
+    context, now_ms = frame.sparkSession.sparkContext, _now_ms()
+    folder = new_folder()
+    try:
+        where = str(folder)
+        rows = frame.mapInArrow(lambda batches: spool(options, where, now_ms, batches), SPOOLED).collect()
+        spooled = [Spooled(*row) for row in rows]
+        places = {one.place for one in spooled}
+        if places:
+            lanes = lanes_of(spooled, context.defaultParallelism)
+            settings, identity = producer.settings, producer.identity
+            with _all_or_nothing(producer, places):
+                context.parallelize(lanes, len(lanes)).foreach(lambda lane: send_lane(settings, identity, lane))
+        return places
+    finally:
+        remove(folder)
+
+
+def _send_by_shuffle(options: SinkOptions, frame: Any, producer: Producer) -> set[TopicPartition]:
     lanes = frame.sparkSession.sparkContext.defaultParallelism
     parcels = frame.mapInArrow(_packing(options, lanes), _PARCELS).persist()
     try:
         manifest = Manifest(Parcel(*row) for row in parcels.select(*_LISTED).collect())
         if manifest.places:
-            _send(producer, parcels, manifest, lanes)
-            place = TopicPartition(min(manifest.places).topic, 0)
-            loop_thread.wait_for(producer.mark(marker, place))
-            loop_thread.wait_for(producer.end(commit=True))
+            sending = _sending(producer.settings, producer.identity, manifest)
+            by_lane = parcels.repartitionById(lanes, "lane").sortWithinPartitions("task", "number")
+            with _all_or_nothing(producer, manifest.places):
+                sent = by_lane.mapInArrow(sending, _SENT).collect()
+                manifest.check_all_sent((row.task, row.number) for row in sent)
+        return manifest.places
     finally:
         parcels.unpersist()
 
 
-def _send(producer: Producer, parcels: Any, manifest: Manifest, lanes: int) -> None:
-    loop_thread.wait_for(producer.add_partitions(manifest.places))
-    sending = _sending(producer.settings, producer.identity, manifest)
-    by_lane = parcels.repartitionById(lanes, "lane").sortWithinPartitions("task", "number")
+@contextmanager
+def _all_or_nothing(producer: Producer, places: set[TopicPartition]) -> Iterator[None]:
+    """For the time in which tasks send to these partitions."""
+    loop_thread.wait_for(producer.add_partitions(places))
     try:
-        sent = by_lane.mapInArrow(sending, _SENT).collect()
-        manifest.check_all_sent((row.task, row.number) for row in sent)
+        yield
     except BaseException:
         with suppress(OttlaError):
             loop_thread.wait_for(producer.abandon())  # tasks may still run
         raise
 
 
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 def _packing(options: SinkOptions, lanes: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = _now_ms()
 
     def pack(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

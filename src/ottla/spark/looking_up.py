@@ -13,10 +13,11 @@ from ottla.spark.source_options import SourceOptions
 
 
 async def wanted_topics(cluster: Cluster, options: SourceOptions, *, must_be_there: bool) -> dict[str, Topic]:
-    """By name. Of a pattern, those that match now: all of the name, as in Java's Pattern.matches."""
+    """By name. Of a pattern, those that have it in their name now, and are not Kafka's own, as the official source."""
     if options.pattern is not None:
         pattern = re.compile(options.pattern)
-        return {name: topic for name, topic in (await cluster.topics()).items() if pattern.fullmatch(name)}
+        found = await cluster.topics()
+        return {name: topic for name, topic in found.items() if pattern.search(name) and not topic.internal}
     names = options.topics or {place.topic for place in options.assigned}
     found = await cluster.topics(names)
     if must_be_there and (missing := sorted(set(names) - set(found))):

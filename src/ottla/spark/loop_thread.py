@@ -13,6 +13,8 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from ottla.env.event_loop import new_event_loop
+
 T = TypeVar("T")
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -24,7 +26,7 @@ def loop() -> asyncio.AbstractEventLoop:
     global _loop, _owner
     with _lock:
         if _loop is None or _owner != os.getpid():
-            _loop, _owner = asyncio.new_event_loop(), os.getpid()
+            _loop, _owner = new_event_loop(), os.getpid()
             threading.Thread(target=_loop.run_forever, name="ottla client", daemon=True).start()
         return _loop
 

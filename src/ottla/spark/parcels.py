@@ -7,8 +7,8 @@ bytes there: a task that is tried again, or runs twice at the same time, cannot 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
 from ottla.model.errors import OttlaError
@@ -48,12 +48,9 @@ class Manifest:
         self._listed: dict[tuple[int, int], Listed] = {}
         self.places: set[TopicPartition] = set()
         self.records = 0
-        nexts: dict[TopicPartition, int] = defaultdict(int)
-        for parcel in sorted(parcels):
-            place = parcel.place
-            self._listed[parcel.task, parcel.number] = Listed(nexts[place], parcel.digest)
-            nexts[place] = (nexts[place] + parcel.records) & _LARGEST_SEQUENCE
-            self.places.add(place)
+        for parcel, sequence in in_sequence(parcels):
+            self._listed[parcel.task, parcel.number] = Listed(sequence, parcel.digest)
+            self.places.add(parcel.place)
             self.records += parcel.records
 
     def __len__(self) -> int:
@@ -71,6 +68,29 @@ class Manifest:
     def check_all_sent(self, sent: Iterable[tuple[int, int]]) -> None:
         if missing := self._listed.keys() - set(sent):
             raise Changed(f"{len(missing)} of {len(self)} record batches of a micro-batch were not sent")
+
+
+class InOrder(Protocol):
+    """A record batch that has a place in the order of a micro-batch; sorted by it."""
+
+    @property
+    def place(self) -> TopicPartition: ...
+
+    @property
+    def records(self) -> int: ...
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+T = TypeVar("T", bound=InOrder)
+
+
+def in_sequence(batches: Iterable[T]) -> Iterator[tuple[T, int]]:
+    """With the sequence of its first record in its partition."""
+    nexts: dict[TopicPartition, int] = defaultdict(int)
+    for one in sorted(batches):
+        yield one, nexts[one.place]
+        nexts[one.place] = (nexts[one.place] + one.records) & _LARGEST_SEQUENCE
 
 
 def lane_of(place: TopicPartition, lanes: int) -> int:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
+from struct import Struct
 from typing import Final, NamedTuple, TypeVar
 
+from ottla.env.ports import Buffer
 from ottla.model.errors import ErrorCode, KafkaError, OttlaError
 from ottla.model.names import TopicPartition
 from ottla.spark.client_settings import ClientSettings
 from ottla.spark.cluster import GROUP, TRANSACTION, Cluster, Refused, request_of
 from ottla.spark.encoder import Encoded, sealed
+from ottla.wire.varint import uvarint
 
 _PRODUCE, _OFFSET_FETCH, _INIT_PRODUCER_ID, _ADD_PARTITIONS, _ADD_OFFSETS, _END_TXN, _TXN_OFFSET_COMMIT = (
     0, 9, 22, 24, 25, 26, 28,
@@ -24,6 +27,7 @@ _PRODUCE, _OFFSET_FETCH, _INIT_PRODUCER_ID, _ADD_PARTITIONS, _ADD_OFFSETS, _END_
 _DESCRIBE_PRODUCERS: Final = 61
 T = TypeVar("T")
 _ALL: Final = -1
+_ACKS_AND_TIMEOUT, _INDEX = Struct(">hi"), Struct(">i")
 _LARGEST_SEQUENCE: Final = 0x7FFFFFFF
 _FENCED: Final = (ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch)
 
@@ -119,23 +123,15 @@ class Producer:
 
     async def _send_in_order(self, place: TopicPartition, batches: list[Encoded]) -> None:
         for batch in batches:
-            records = bytes(sealed(batch.data, self._id, self._epoch, self._sequences[place]))
-            await self._send_one(place, records)
+            await self._send_one(place, sealed(batch.data, self._id, self._epoch, self._sequences[place]))
             self._sequences[place] = (self._sequences[place] + batch.records) & _LARGEST_SEQUENCE
 
-    async def _send_one(self, place: TopicPartition, records: bytes) -> None:
-        timeout_s = self._cluster.settings.request_timeout_s
-        request = request_of(
-            _PRODUCE,
-            9,
-            transactional_id=self._transactional_id,
-            acks=_ALL,
-            timeout=timedelta(seconds=timeout_s),
-            topic_data=[{"name": place.topic, "partition_data": [{"index": place.partition, "records": records}]}],
-        )
+    async def _send_one(self, place: TopicPartition, records: Sequence[Buffer]) -> None:
+        timeout_ms = round(self._cluster.settings.request_timeout_s * 1000)
+        body = _produce_9(self._transactional_id, timeout_ms, place, records)
 
         async def ask() -> None:
-            answer = await self._cluster.ask(await self._cluster.leader(place), request)
+            answer = await self._cluster.ask_in_bytes(await self._cluster.leader(place), _PRODUCE, 9, body)
             (told,) = answer.responses[0].partition_responses
             if told.error_code is not ErrorCode.duplicate_sequence_number:  # an answer was lost, and the batch was not
                 _check(told.error_code, told.error_message)
@@ -144,9 +140,8 @@ class Producer:
 
     async def send_at(self, batch: Encoded, sequence: int) -> None:
         """For who knows the batch's place in the sequence, and may not be the first who sends it there."""
-        records = bytes(sealed(batch.data, self._id, self._epoch, sequence))
         try:
-            await self._send_one(batch.place, records)
+            await self._send_one(batch.place, sealed(batch.data, self._id, self._epoch, sequence))
         except Refused as error:
             if error.code is not ErrorCode.out_of_order_sequence_number:
                 raise
@@ -281,6 +276,25 @@ class Producer:
                     f"kafka.transaction.timeout.ms ({self.settings.transaction_timeout_ms})?"
                 ) from error
             raise
+
+
+def _produce_9(
+    transactional_id: str | None, timeout_ms: int, place: TopicPartition, records: Sequence[Buffer]
+) -> list[Buffer]:
+    """The body of a request with one record batch, which is not copied into it."""
+    one, no_tags = b"\2", b"\0"  # a length is written one higher
+    before = (
+        _compact(transactional_id), _ACKS_AND_TIMEOUT.pack(_ALL, timeout_ms),
+        one, _compact(place.topic), one, _INDEX.pack(place.partition), uvarint(sum(map(len, records)) + 1),
+    )  # fmt: skip
+    return [b"".join(before), *records, no_tags * 3]
+
+
+def _compact(text: str | None) -> bytes:
+    if text is None:
+        return b"\0"
+    encoded = text.encode()
+    return uvarint(len(encoded) + 1) + encoded
 
 
 def _reaches(last: int, sequence: int) -> bool:

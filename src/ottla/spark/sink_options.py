@@ -62,6 +62,8 @@ def _check_columns(found: Mapping[str, str], topic: str | None, encoded: set[str
     if topic is None and "topic" not in found:
         raise OttlaError("where to write must be said by the option topic, or by a column topic")
     for name, kinds in _COLUMNS.items():
+        if name == "topic" and topic is not None:
+            continue  # the option comes before the column
         if name in found and name not in encoded and found[name] not in kinds:
             hint = f"; the option {_ENCODE[name]}=json makes text of it" if name in _ENCODE else ""
             raise OttlaError(f"column {name} must be {' or '.join(kinds)}, not {found[name]}{hint}")

@@ -19,7 +19,7 @@ from ottla.spark.looking_up import bounds, resolved, wanted_partitions, wanted_t
 from ottla.spark.planning import Range, tasks
 from ottla.spark.reading import Reading, cluster_of, read_ranges, report_loss
 from ottla.spark.sink_options import Delivery, sink_options
-from ottla.spark.source_options import SourceOptions, by_name, source_options
+from ottla.spark.source_options import SourceOptions, by_name, has_headers, source_options
 from ottla.spark.tier_planning import through_the_tier
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ottla.spark.stream import StreamReader
 
 _REST = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
-_HEADERS = ", headers ARRAY<STRUCT<key: STRING NOT NULL, value: BINARY>>"
+_HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
 class OttlaDataSource(DataSource):
@@ -44,7 +44,7 @@ class OttlaDataSource(DataSource):
         given = by_name(self.options)
         read = ", ".join(f"{name} {column_type(name, given)}" for name in ("key", "value"))
         kept = f", {UNDECODABLE} {KEPT}" if keeps_undecodable(given) else ""
-        return f"{read}, {_REST}" + (_HEADERS if self._has_headers() else "") + kept
+        return f"{read}, {_REST}" + (_HEADERS if has_headers(given) else "") + kept
 
     def reader(self, schema: Any) -> BatchReader:
         return BatchReader(source_options(self.options, batch=True, schema=schema))
@@ -65,9 +65,6 @@ class OttlaDataSource(DataSource):
         from ottla.spark.sink import StreamWriter
 
         return StreamWriter(sink_options(self.options, schema, Delivery.EXACTLY_ONCE))
-
-    def _has_headers(self) -> bool:
-        return any(name.lower() == "includeheaders" and text.lower() == "true" for name, text in self.options.items())
 
 
 class Task(InputPartition):
@@ -108,7 +105,9 @@ class BatchReader(DataSourceReader):
         ranges = []
         for place in places:
             begins, ends = start[place], end[place]
-            if begins < first[place] < ends or ends > last[place]:
+            if begins > ends:
+                raise OttlaError(f"{place}: reading is to begin at offset {begins}, and to end before it, at {ends}")
+            if begins < min(first[place], ends) or ends > last[place]:
                 report_loss(
                     f"{place} has offsets {first[place]} to {last[place]} and not all of {begins} to {ends}",
                     fails=options.fail_on_data_loss,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from ottla.spark.formats.columns import DECODE_OPTIONS, Column, decoded_columns
 from ottla.spark.positions import Kind, Positions, by_partition, parsed_positions
 from ottla.spark.tier_store import TierPlace
 
+_log = logging.getLogger("ottla.spark")
 _CHOICES: Final = ("subscribe", "subscribePattern", "assign")
 _NAMES: Final = (
     *_CHOICES, "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
@@ -74,13 +76,18 @@ def by_name(options: Mapping[str, str]) -> dict[str, str]:
     return {_LOWER[name.lower()]: value for name, value in options.items() if name.lower() in _LOWER}
 
 
+def has_headers(given: Mapping[str, str]) -> bool:
+    return boolean("includeHeaders", given.get("includeHeaders"), False)
+
+
 def source_options(options: Mapping[str, str], *, batch: bool, schema: Any = None) -> SourceOptions:
     """OttlaError for what is wrong, missing, or for the other kind of query. `schema` is Spark's."""
     given = by_name(options)
     for name in _STREAM_ONLY if batch else _ENDS:
+        if name in given and not batch:
+            raise OttlaError(f"{name} is for batch queries, and this is a streaming query")
         if name in given:
-            kind, other = ("batch", "streaming") if batch else ("streaming", "batch")
-            raise OttlaError(f"{name} is for {other} queries, and this is a {kind} query")
+            _log.warning("%s is for streaming queries, and has no effect on a batch query", name)
     client = client_settings(options)
     if (isolation := given.get("isolation")) is not None:
         if isolation.strip().lower() not in _ISOLATION:
@@ -103,7 +110,7 @@ def source_options(options: Mapping[str, str], *, batch: bool, schema: Any = Non
         ending=_positions(given, batch=batch, ending=True),
         later_than_all_is_latest=strategy == "latest",
         fail_on_data_loss=boolean("failOnDataLoss", given.get("failOnDataLoss"), True),
-        headers=boolean("includeHeaders", given.get("includeHeaders"), False),
+        headers=has_headers(given),
         max_offsets=maximum,
         min_offsets=minimum,
         max_delay_s=_duration(given.get("maxTriggerDelay", "15m")),

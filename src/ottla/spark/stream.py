@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -49,7 +50,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None  # of Trigger.AvailableNow
         self._latest: dict[str, Any] | None = None
         self._lag: Future[Lag] | None = None
-        self._triggered_at = time.monotonic()
+        self._triggered_at = -inf
         self._told: Offsets = {}
         self._telling: Future[None] | None = None
 
@@ -153,7 +154,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {place: found[place] if place in found else start[place] for place in places}
 
     def _waits_for_more(self, begins: Offsets, ends: Offsets) -> bool:
-        """By minOffsetsPerTrigger, until maxTriggerDelay is over or, with Trigger.AvailableNow, there is no more."""
+        """By minOffsetsPerTrigger, until maxTriggerDelay is over or, with Trigger.AvailableNow, there is no more.
+
+        What waits when a query is started has waited long enough, as in the official source.
+        """
         least = self.options.min_offsets
         if least is not None and self._target is None:
             waiting = sum(max(ends[place] - begins[place], 0) for place in ends)
@@ -174,7 +178,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         new = [place for place in ends if place not in begins or _are_different(old_ids, ids, place.topic)]
         cluster = cluster_of(self.options.client)
         if new:
-            begins |= await cluster.list_offsets(dict.fromkeys(new, EARLIEST))
+            found = await cluster.list_offsets(dict.fromkeys(new, EARLIEST))
+            for place in new:
+                if place not in begins and found[place] > 0:
+                    report_loss(
+                        f"{place} has come since the last batch, and begins at {found[place]} and not at 0",
+                        fails=self.options.fail_on_data_loss,
+                    )
+            begins |= found
         ranges = [Range(place, begins[place], ends[place], ids.get(place.topic)) for place in ends]
         return await through_the_tier(cluster, self.options.tier, ranges)
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.spark.collecting import ignored_without, mark_below
-from tests.spark.sessions import running_spark
+from tests.spark.fixtures import node as node
+from tests.spark.fixtures import spark as spark
 from tests.tier.s3 import S3, s3_server
-from tests.waiting import UNTENDED
 
-from ottla.testing.node import RunningNode, running_node
 from ottla.testing.postgres import Postgres, postgres_programs, running_postgres
 
 collect_ignore_glob = ignored_without("deltalake", "pyiceberg", "psycopg")
@@ -20,12 +18,6 @@ collect_ignore_glob = ignored_without("deltalake", "pyiceberg", "psycopg")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark_below(Path(__file__).parent, items)
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with running_spark(tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 @pytest.fixture(scope="session")
@@ -40,9 +32,3 @@ def postgres() -> Iterator[Postgres]:
         pytest.skip("there is no PostgreSQL server on this machine")
     with running_postgres() as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
-    with running_node(tmp_path_factory.mktemp("node"), **UNTENDED) as running:
-        yield running

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 from tests.spark.collecting import ignored_without, mark_below
-from tests.waiting import UNTENDED
-
-from ottla.testing.node import RunningNode, running_node
+from tests.spark.fixtures import node as node
 
 collect_ignore_glob = ignored_without()
 
@@ -33,9 +31,3 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = started("tests", Resources(master="local[2]", spark=own), brief=True)
     yield session
     session.stop()
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
-    with running_node(tmp_path_factory.mktemp("node"), **UNTENDED) as running:
-        yield running
