@@ -26,7 +26,7 @@ def parts(spec: Spec, query: Query) -> list[str]:
 
 def _sources(spec: Spec, plan: Any) -> Iterator[str]:
     """In the order of the plan: Spark keeps offsets by their places in it, not by what they belong to."""
-    name = plan.simpleString(1000).removeprefix(f"SubqueryAlias {SOURCE}")
+    name = plan.simpleString(1000).lstrip("~").removeprefix(f"SubqueryAlias {SOURCE}")
     if name in spec.sources:
         if spec.sources[name].shape is Shape.STREAM:
             entry = spec.sources[name]

@@ -55,7 +55,7 @@ def started(name: str, resources: Resources, *, brief: bool = False) -> SparkSes
 
 @contextmanager
 def trying(name: str, resources: Resources, *, keeps_state: bool = True) -> Iterator[SparkSession]:
-    """A brief one, which also makes the archive of classes if there is none yet. `keeps_state`: whether a step needs
+    """A brief one, which leaves an archive of classes behind if there is none yet. `keeps_state`: whether a step needs
     RocksDB; others do what they do in memory too."""
     archive = ClassArchive(_prepared(resources))
     settings = _BRIEF if keeps_state else _BRIEF | _IN_MEMORY
@@ -63,7 +63,7 @@ def trying(name: str, resources: Resources, *, keeps_state: bool = True) -> Iter
     try:
         yield session
     finally:
-        archive.keep(session)
+        session.stop()
 
 
 def _prepared(resources: Resources) -> Path:
