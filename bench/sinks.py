@@ -95,7 +95,7 @@ def _stream_to_delta(node: OttlaNode, topic: str, folder: Path) -> float:
 def upsert(folder: Path) -> Figures:
     """A tenth of the records change a table of half of them: most are updates, some inserts, some deletes."""
     rows, changes = RECORDS // 2, RECORDS // 10
-    table = DeltaSink(DeltaSinkOptions(delta="table", mode="upsert", key=("id",)), Place("b", "o", folder=folder))
+    table = DeltaSink(DeltaSinkOptions(delta="table", write="upsert", key=("id",)), Place("b", "o", folder=folder))
     text = "substring(repeat(sha2(CAST(id * {salt} AS STRING), 256), 2), 1, 100) AS text"
     frame = spark().range(rows).selectExpr("id", text.format(salt=7), "id % 100 AS n")
     DeltaSink(DeltaSinkOptions(delta="table"), Place("b", "o", folder=folder)).write(frame, Batch("load", 0))

@@ -91,8 +91,14 @@ def test_dead_letters_are_shown_and_replayed_once(ottla: Run, node: str) -> None
     assert refused.returncode == 1 and "where the letter at 0@1 came from is not known" in refused.stderr
     done = ottla("dlq", "replay", letters, "--stage", "sources.orders", "--yes", "-O", "json")
     assert json.loads(done.stdout) == {"topic": letters, "records": 1, "to": [origin]}
-    again = ottla("dlq", "replay", letters, "--yes")
+    again = ottla("dlq", "replay", letters, "--stage", "sources.orders", "--yes")
     assert "no dead letters" in again.stderr
+    others = new_topic_name("others")
+    ottla("topic", "create", others)
+    rest = ottla("dlq", "replay", letters, "--to", others, "--yes", "-O", "json")  # those of other stages are left
+    assert json.loads(rest.stdout) == {"topic": letters, "records": 1, "to": [others]}
+    assert ottla("consume", others, "--from-beginning", "-e", "-f", "%s\\n").stdout == "row\n"
+    assert "no dead letters" in ottla("dlq", "replay", letters, "--yes").stderr
     lines = ottla("consume", origin, "--from-beginning", "-e", "-f", "%k %s %h\\n").stdout
     assert lines.splitlines() == ["k { own=1"]
 

@@ -63,5 +63,11 @@ def test_rows_are_compared_by_what_is_expected_of_them() -> None:
         'out: there and not expected: {"a": 1}',
         'out: there and not expected: {"a": 2}',
     ]
+    assert differences("out", [{"a": 1}, {"a": 2}, {"a": 1, "b": "x"}], found) == []
+    assert differences("out", [{"a": 1}, {"a": 2}, {"a": 1, "b": "z"}], found) == [
+        'out: expected and not there: {"a": 1, "b": "z"}',
+        'out: there and not expected: {"a": 1, "b": "y"}',
+    ]
+    assert differences("out", [], [{"a": 1}]) == ['out: there and not expected: {"a": 1}']
     times = [{"at": "2026-11-16T12:00:00.000Z"}]
     assert differences("out", [{"at": "2026-11-16T13:00:00+01:00"}], times) == []

@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -23,6 +24,10 @@ from ottla.model.errors import OttlaError
 
 _KEPT, _STATUS, _STOP, _LOCK = "pipeline.json", "status.json", "stop", "lock"
 DEFAULT_START: Final = ""
+WAY_OUT: Final = (
+    "Undo the change, give the pipeline another name, or begin anew with `ottla pipeline replay FILE --from earliest` "
+    "(or latest, or a time): what was written stays, and is written again from there on"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +141,12 @@ class Checkpoint:
 
 
 def _refusal(view: str, before: list[str], now: list[str]) -> str:
-    gone = [part for part in before if part not in now]
-    new = [part for part in now if part not in before]
+    gone, new = list((Counter(before) - Counter(now)).elements()), list((Counter(now) - Counter(before)).elements())
     lines = [f"{view} has changed so that it could not go on with the offsets and the state that it has:"]
     lines += [f"  was: {part}" for part in gone] + [f"  is:  {part}" for part in new]
     if not gone and not new:
         lines.append("  its parts come in another order now")
-    lines.append(
-        "Undo the change, give the pipeline another name, or begin anew with `ottla pipeline replay FILE --from "
-        "earliest` (or latest, or a time): what was written stays, and is written again from there on"
-    )
+    lines.append(WAY_OUT)
     return "\n".join(lines)
 
 

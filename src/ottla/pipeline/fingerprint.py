@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ottla.pipeline import graph, options
 from ottla.pipeline.connectors.port import Shape
-from ottla.pipeline.flow import Query
+from ottla.pipeline.flow import SOURCE, Query
 from ottla.pipeline.spec import Spec
 
 _ID: Final = re.compile(r"#\d+L?")
@@ -21,20 +20,24 @@ _STATEFUL: Final = ("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "D
 
 
 def parts(spec: Spec, query: Query) -> list[str]:
-    return [*_sources(spec, query), *_state(query.frame._jdf.queryExecution().analyzed()), f"mode {query.mode}"]
+    plan = query.frame._jdf.queryExecution().analyzed()
+    return [*_sources(spec, plan), *_state(plan), f"mode {query.mode}"]
 
 
-def _sources(spec: Spec, query: Query) -> Iterator[str]:
-    for name in graph.upstream(spec, query.view):
-        if name in spec.sources and spec.sources[name].shape is Shape.STREAM:
+def _sources(spec: Spec, plan: Any) -> Iterator[str]:
+    """In the order of the plan: Spark keeps offsets by their places in it, not by what they belong to."""
+    name = plan.simpleString(1000).lstrip("~").removeprefix(f"SubqueryAlias {SOURCE}")
+    if name in spec.sources:
+        if spec.sources[name].shape is Shape.STREAM:
             entry = spec.sources[name]
-            main = options.declared(entry.source.options)[0]
-            yield f"source {entry.connector} {getattr(entry.source.given, main.field)}"
+            yield f"source {entry.connector} {entry.source.what}"
+        return
+    for child in _children(plan):
+        yield from _sources(spec, child)
 
 
 def _state(plan: Any) -> Iterator[str]:
-    children = plan.children()
-    below = [children.apply(number) for number in range(children.size())]
+    below = _children(plan)
     for child in below:
         yield from _state(child)
     name = plan.nodeName()
@@ -44,3 +47,8 @@ def _state(plan: Any) -> Iterator[str]:
     if name in _STATEFUL or joins_streams or "State" in name:
         text = _ALIAS.sub("", _ID.sub("", plan.simpleString(100_000)))
         yield re.sub(r"\s+", " ", text).strip(" ~")
+
+
+def _children(plan: Any) -> list[Any]:
+    children = plan.children()
+    return [children.apply(number) for number in range(children.size())]

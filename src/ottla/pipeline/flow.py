@@ -10,7 +10,7 @@ from typing import Any, Final
 from ottla.model.errors import OttlaError
 from ottla.pipeline import dead_letters, graph
 from ottla.pipeline.connectors.port import DataFrame, Shape, SparkSession
-from ottla.pipeline.connectors.topic_source import TopicSource
+from ottla.pipeline.connectors.topic_source import UNDECODABLE, TopicSource
 from ottla.pipeline.row_functions import imported, mapping
 from ottla.pipeline.spec import (
     DedupStep,
@@ -28,6 +28,8 @@ from ottla.pipeline.spec import (
 
 Frames = Callable[[SourceEntry], DataFrame]
 ROW, DEAD = "row", "dead"
+SOURCE: Final = "__ottla_source_"
+"""By names that begin so, sources are found in Spark's plans."""
 _TIMES: Final = {"none": "None", "processing": "ProcessingTime", "event": "EventTime"}
 
 
@@ -68,8 +70,9 @@ def build(spec: Spec, spark: SparkSession, frames: Frames) -> Flow:
         if name not in used:
             continue
         if isinstance(entry.source, TopicSource):
-            entry.source.keeps_undecodable = spec.errors.way != "fail"
-        _add(flow, name, _source(flow, name, _told(spec, "sources", name, partial(frames, entry))), entry)
+            entry.source.keeps_undecodable = spec.errors.way != "fail" and entry.source.decodes
+        frame = _told(spec, "sources", name, partial(frames, entry)).alias(f"{SOURCE}{name}")
+        _add(flow, name, _source(flow, entry, frame), entry)
     for name, step in spec.steps.items():
         if name in used:
             made = _told(spec, "steps", name, partial(_step, flow, step, spark))
@@ -95,12 +98,13 @@ def _told(spec: Spec, part: str, name: str, make: Callable[[], Any]) -> Any:
         raise OttlaError(f"{spec.file}: {part}.{name}: {reason_of(error)}") from error
 
 
-def _source(flow: Flow, name: str, frame: DataFrame) -> DataFrame:
-    if "_undecodable" not in frame.columns:
+def _source(flow: Flow, entry: SourceEntry, frame: DataFrame) -> DataFrame:
+    if UNDECODABLE not in frame.columns:
         return frame
     if flow.spec.errors.way == "dead-letter":
-        flow.dead[name] = dead_letters.of_undecodable(flow.spec, name, frame)
-    return frame.where("_undecodable IS NULL").drop("_undecodable")
+        flow.dead[entry.name] = dead_letters.of_undecodable(flow.spec, entry.name, frame)
+    asked = frame if entry.source.given.headers else frame.drop("_headers")
+    return asked.where(f"{UNDECODABLE} IS NULL").drop(UNDECODABLE)
 
 
 def _step(flow: Flow, entry: StepEntry, spark: SparkSession) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ottla.pipeline import graph, options, sql
+from ottla.pipeline import graph, sql
 from ottla.pipeline.spec import SinkEntry, SourceEntry, Spec, SqlStep, StepEntry
 
 _STATEFUL = ("dedup", "stateful")
@@ -59,9 +59,8 @@ def mermaid(spec: Spec) -> Iterator[str]:
 
 
 def _of_source(entry: SourceEntry) -> str:
-    main = options.declared(entry.source.options)[0]
     late = "" if entry.watermark is None else f", up to {entry.watermark.delay.seconds:g} s late"
-    return f"{entry.connector} {getattr(entry.source.given, main.field)} ({entry.shape.value}{late})"
+    return f"{entry.connector} {entry.source.what} ({entry.shape.value}{late})"
 
 
 def _of_step(spec: Spec, entry: StepEntry) -> str:
@@ -75,10 +74,7 @@ def _of_step(spec: Spec, entry: StepEntry) -> str:
 
 
 def _of_sink(entry: SinkEntry) -> str:
-    main = options.declared(entry.sink.options)[0]
-    return f"{entry.connector} {getattr(entry.sink.given, main.field)}" + (
-        "" if entry.mode == "append" else f", {entry.mode}"
-    )
+    return f"{entry.connector} {entry.sink.what}" + ("" if entry.mode == "append" else f", {entry.mode}")
 
 
 def _quoted(text: str) -> str:

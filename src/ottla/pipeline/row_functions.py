@@ -72,7 +72,7 @@ def _results(function: Any, name: str, given: dict[str, Any], fails: bool) -> li
             raise TypeError(f"{name} must return dicts, not {type(wrong).__name__}")
         return rows
     except Exception as error:
-        origin = {part: given.get(f"_{part}") for part in ("topic", "partition", "offset")}
+        origin = {part: given.get(f"_{part}") for part in ("topic", "partition", "offset", "timestamp", "headers")}
         if fails:
             where = "" if origin["topic"] is None else " ({topic}-{partition}, offset {offset})".format(**origin)
             raise OttlaError(f"{name} rejects a row{where}: {type(error).__name__}: {error}") from error
@@ -85,4 +85,10 @@ def _rejection(error: Exception, given: dict[str, Any]) -> dict[str, Any]:
 
     own = {name: value for name, value in given.items() if not name.startswith("_")}
     trace = "".join(format_exception(error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)))
-    return {"reason": f"{type(error).__name__}: {error}", "trace": trace, "row": json.dumps(own, default=str)}
+    key = given.get("_key")
+    return {
+        "reason": f"{type(error).__name__}: {error}",
+        "trace": trace,
+        "row": json.dumps(own, default=str),
+        "key": key.encode() if isinstance(key, str) else key if isinstance(key, bytes) else None,
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from ottla.model.errors import OttlaError
 from ottla.pipeline import cluster_questions, fingerprint
-from ottla.pipeline.checkpoint import DEFAULT_START, Checkpoint
+from ottla.pipeline.checkpoint import DEFAULT_START, WAY_OUT, Checkpoint
 from ottla.pipeline.connectors.port import Batch, DataFrame, SparkSession
 from ottla.pipeline.connectors.topic_sink import TopicSink, write_records
 from ottla.pipeline.connectors.topic_source import TopicSource
@@ -23,7 +24,13 @@ _LOOK_EVERY_S: Final = 0.2
 _TELL_EVERY_S: Final = 2.0
 _STOP_WITHIN_S: Final = 60.0
 
-Say = Callable[[str], None]
+_OTHER_STATE: Final = re.compile(
+    r"STATE_STORE_\w*(SCHEMA_NOT_COMPATIBLE|SCHEMA_INCOMPATIBLE|SCHEMA_EVOLUTION|TYPE_CHANGE|CONFIG_AFTER_RESTART)|"
+    r"STREAMING_STATEFUL_OPERATOR_NOT_MATCH"
+)
+"""What Spark finds when it looks at the state itself, such as a type that is another: fingerprints do not tell it."""
+
+Say = Callable[[Progress], None]
 
 
 class Run:
@@ -131,11 +138,11 @@ class Run:
             for now in self._news(view, query):
                 self._progress[view] = now
                 if now.rows:
-                    self.say(now.line())
+                    self.say(now)
             if not alive:
                 del self._active[view]
                 if (error := query.exception()) is not None:
-                    raise OttlaError(f"{self.spec.name}: {view} has failed: {reason_of(error)}") from None
+                    raise OttlaError(f"{self.spec.name}: {_failure(view, error)}") from None
         if time.monotonic() - self._told_at > _TELL_EVERY_S:
             self._tell("running")
 
@@ -177,6 +184,12 @@ class Run:
                 "error": error,
             }
         )
+
+
+def _failure(view: str, error: BaseException) -> str:
+    if _OTHER_STATE.search(str(error)) is None:
+        return f"{view} has failed: {reason_of(error)}"
+    return f"{view} has changed so that it could not go on with the state that it has: {reason_of(error)}\n{WAY_OUT}"
 
 
 def _as_dict(told: Any) -> dict[str, Any]:

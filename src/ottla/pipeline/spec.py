@@ -344,16 +344,20 @@ class _Reading:
         if not isinstance(tree, Entries):
             self._complain(part, name, message=f"{what} must be entries like `topic: orders`", at_name=True)
             return None
-        chosen = [one for one in tree.entries if one in known]
+        find = registry.source if part == "sources" else registry.sink
+        named = [one for one in tree.entries if one in known]
+        # a connector may have an entry that is called like another one, as `postgres` has a `table`
+        of_others = {one.name for name in named for one in options.declared(find(name).options) if one.name != name}
+        chosen = [one for one in named if one not in of_others] if len(named) > 1 else named
         if len(chosen) != 1:
-            hint = _nearest(tree, known, chosen)
+            hint = _nearest(tree, known, named)
             verb = "is read" if part == "sources" else "is written to"
-            said = f", not by {' and '.join(chosen)}" if chosen else ""
+            said = f", not by {' and '.join(named)}" if named else ""
             message = f"{what} must say what {verb} by one of {', '.join(known)}{said}{hint}"
             self._complain(part, name, message=message, at_name=True)
             return None
         names = {one.name for one in options.declared(common)}
-        kind = registry.source(chosen[0]) if part == "sources" else registry.sink(chosen[0])
+        kind = find(chosen[0])
         ours = Entries(tree.mark, {key: one for key, one in tree.entries.items() if key in names})
         theirs = Entries(tree.mark, {key: one for key, one in tree.entries.items() if key not in names})
         shared = options.read(common, ours, self.problems, (part, name), what=what)

@@ -38,8 +38,8 @@ class Scalar:
     mark: Mark
     text: str
     quoted: bool
-    block: bool = False
-    """Whether it is text behind a |, line for line."""
+    block: tuple[str, ...] = ()
+    """Of text behind a | or >: its lines as they stand in the file."""
 
     @property
     def value(self) -> Any:
@@ -93,19 +93,21 @@ def parsed(text: str) -> Tree:
         before = text[: error.position]
         place = Mark(before.count("\n") + 1, len(before) - before.rfind("\n"))
         raise NotYaml(place, f"this is not YAML: {error.reason}") from None
-    return Entries(Mark(1, 1), {}) if node is None else _tree(node, 0)
+    return Entries(Mark(1, 1), {}) if node is None else _tree(node, 0, text.splitlines())
 
 
-def _tree(node: Any, depth: int) -> Tree:
+def _tree(node: Any, depth: int, lines: list[str]) -> Tree:
     import yaml
 
     mark = Mark(node.start_mark.line + 1, node.start_mark.column + 1)
     if depth > _DEEPEST:
         raise NotYaml(mark, f"entries are nested more than {_DEEPEST} deep")
     if isinstance(node, yaml.ScalarNode):
-        return Scalar(mark, node.value, quoted=node.style is not None, block=node.style == "|")
+        is_block = node.style in ("|", ">")
+        block = lines[node.start_mark.line + 1 : node.end_mark.line + 1] if is_block else []
+        return Scalar(mark, node.value, quoted=node.style is not None, block=tuple(block))
     if isinstance(node, yaml.SequenceNode):
-        return Items(mark, tuple(_tree(item, depth + 1) for item in node.value))
+        return Items(mark, tuple(_tree(item, depth + 1, lines) for item in node.value))
     entries: dict[str, Entry] = {}
     for name, value in node.value:
         at = Mark(name.start_mark.line + 1, name.start_mark.column + 1)
@@ -115,7 +117,7 @@ def _tree(node: Any, depth: int) -> Tree:
             raise NotYaml(at, "<< (merging) is not part of YAML 1.2, and not of specs")
         if name.value in entries:
             raise NotYaml(at, f"{name.value} is here twice; the first is on line {entries[name.value].mark.line}")
-        entries[name.value] = Entry(at, _tree(value, depth + 1))
+        entries[name.value] = Entry(at, _tree(value, depth + 1, lines))
     return Entries(mark, entries)
 
 
@@ -136,10 +138,24 @@ def mark_of(tree: Tree, problem: Problem) -> Mark:
     if problem.inside is not None and isinstance(tree, Scalar):
         line, column = problem.inside
         if tree.block:
-            return Mark(tree.mark.line + line, column)
+            return _in_block(tree, line, column) or mark
         if line == 1 and "\n" not in tree.text and not tree.quoted:
             return Mark(tree.mark.line, tree.mark.column + column - 1)
     return mark
+
+
+def _in_block(block: Scalar, line: int, column: int) -> Mark | None:
+    """Where in the file a place of its text is. Behind a > some ends of lines are spaces in the text, so that it is
+    counted by characters; empty lines would upset that."""
+    indent = len(block.block[0]) - len(block.block[0].lstrip(" "))
+    left = sum(len(before) + 1 for before in block.text.split("\n")[: line - 1]) + column - 1
+    for number, text in enumerate(block.block):
+        if not text.strip():
+            return None
+        if left <= len(text) - indent:
+            return Mark(block.mark.line + 1 + number, indent + left + 1)
+        left -= len(text) - indent + 1
+    return None
 
 
 def plain(tree: Tree) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import threading
 import time
@@ -17,10 +16,18 @@ import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from tests.spark.test_kills import PARTITIONS, RESTART_WITHIN_S, committed_in, driver_of, strike, wait_for_progress
+from tests.spark.killing import (
+    PARTITIONS,
+    RESTART_WITHIN_S,
+    committed_in,
+    driver_of,
+    kill_at_random,
+    rounds,
+    victims_of,
+)
 from tests.waiting import until
 
-from ottla.testing.postgres import Postgres
+from ottla.testing.postgres import Postgres, postgres_programs, running_postgres
 from ottla.testing.process_cluster import ProcessCluster, running_processes
 
 
@@ -57,18 +64,24 @@ def _captured(cluster: ProcessCluster) -> list[int]:
     return [json.loads(value)["n"] for value in committed_in(cluster)]
 
 
-MANY = int(os.environ.get("OTTLA_KILLS", 100))
+@pytest.fixture
+def own_postgres() -> Iterator[Postgres]:
+    if postgres_programs() is None:
+        pytest.skip("there is no PostgreSQL server on this machine")
+    with running_postgres() as server:
+        yield server
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])])
+@pytest.mark.parametrize("kills", rounds(4, 100))
 @pytest.mark.timeout(1200)
-def test_every_change_is_captured_exactly_once(tmp_path: Path, postgres: Postgres, kills: int) -> None:
-    seed = int(os.environ.get("OTTLA_KILL_SEED", random.randrange(1 << 30)))
-    chance = random.Random(seed)
-    kinds = ["driver", "worker", "broker", "postgres"]
-    victims = [*kinds, *chance.choices(kinds, k=kills - 4)]
-    chance.shuffle(victims)
-    print(f"OTTLA_KILL_SEED={seed}: {Counter(victims)}")
+def test_every_change_is_captured_exactly_once(tmp_path: Path, own_postgres: Postgres, kills: int) -> None:
+    postgres = own_postgres
+
+    def kill_postgres(chance: random.Random) -> None:
+        postgres.kill()
+        time.sleep(chance.uniform(0, 2))
+        postgres.start()
+
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
         connection.execute("CREATE TABLE ledger (n bigint PRIMARY KEY)")
     with running_processes(tmp_path, 3, min_insync_replicas=2, transaction_state_log_min_isr=2) as cluster:
@@ -77,17 +90,8 @@ def test_every_change_is_captured_exactly_once(tmp_path: Path, postgres: Postgre
         driver = driver_of(cluster, tmp_path, postgres.dsn, "pipeline/connectors/capturing_driver")
         try:
             with _changing(postgres):
-                for number, victim in enumerate(victims):
-                    wait_for_progress(driver)
-                    time.sleep(chance.uniform(0, 3))
-                    if victim == "postgres":
-                        postgres.kill()
-                        time.sleep(chance.uniform(0, 2))
-                        postgres.start()
-                    else:
-                        strike(victim, driver, cluster, chance)
-                    print(f"{number + 1} of {kills}: {victim}, batch {driver.last_commit}", flush=True)
-                wait_for_progress(driver)
+                kinds = victims_of(driver, cluster) | {"postgres": kill_postgres}
+                seed = kill_at_random(kinds, kills, driver)
             with psycopg.connect(postgres.dsn) as connection:
                 made = [n for (n,) in connection.execute("SELECT n FROM ledger")]
             until(lambda: len(_captured(cluster)) >= len(made), driver.output, within_s=RESTART_WITHIN_S)
@@ -95,5 +99,5 @@ def test_every_change_is_captured_exactly_once(tmp_path: Path, postgres: Postgre
             driver.stop()
         found = Counter(_captured(cluster))
         lost, doubled = [n for n in made if n not in found], [n for n, times in found.items() if times > 1]
-        assert (lost[:5], doubled[:5], len(found)) == ([], [], len(made)), f"seed {seed}"
+        assert (lost[:5], doubled[:5], len(found)) == ([], [], len(made)), seed
         print(f"{len(made)} changes, {driver.starts} starts of the driver, {driver.last_commit + 1} micro-batches")

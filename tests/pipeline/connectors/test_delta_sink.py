@@ -75,7 +75,7 @@ def test_of_two_drivers_that_write_the_same_batch_one_wins(
     """The other one has looked whether the batch is there before, and commits after."""
     from ottla.pipeline.connectors import delta_sink
 
-    options = {"delta": "table", "mode": mode, "key": ("id",) if mode == "upsert" else ()}
+    options = {"delta": "table", "write": mode, "key": ("id",) if mode == "upsert" else ()}
     rows = spark.createDataFrame([(1, "a")], "id INT, name STRING")
     out = sink(DeltaSink, tmp_path, **options)
     out.write(rows.where("id = 1").selectExpr("0 AS id", "name"), batch(0))
@@ -97,7 +97,7 @@ def test_of_two_drivers_that_write_the_same_batch_one_wins(
 
 
 def test_rows_are_changed_and_deleted_by_key(spark: Any, tmp_path: Path) -> None:
-    out = sink(DeltaSink, tmp_path, delta="table", mode="upsert", key=("id",))
+    out = sink(DeltaSink, tmp_path, delta="table", write="upsert", key=("id",))
     schema = "id BIGINT, name STRING, n INT"
     out.write(spark.createDataFrame([(1, "a", 1), (2, "b", 2), (3, "c", 3)], schema), batch(0))
     changed = spark.createDataFrame([(2, None, None), (3, "C", None), (4, "d", 4), (5, None, None)], schema)
@@ -107,7 +107,7 @@ def test_rows_are_changed_and_deleted_by_key(spark: Any, tmp_path: Path) -> None
 
 
 def test_the_last_row_of_a_key_counts(spark: Any, tmp_path: Path) -> None:
-    out = sink(DeltaSink, tmp_path, delta="table", mode="upsert", key=("id",))
+    out = sink(DeltaSink, tmp_path, delta="table", write="upsert", key=("id",))
     rows = [(n % 3, f"{n}") for n in range(30)] + [(0, None)]
     out.write(spark.createDataFrame(rows, "id INT, name STRING").coalesce(1), batch(0))
     assert _rows(tmp_path / "table") == [(1, "28"), (2, "29")]
@@ -115,7 +115,7 @@ def test_the_last_row_of_a_key_counts(spark: Any, tmp_path: Path) -> None:
 
 def test_order_and_deletes_by_columns_that_are_not_written(spark: Any, tmp_path: Path) -> None:
     out = sink(
-        DeltaSink, tmp_path, delta="table", mode="upsert", key=("id",), delete_when="op = 'd'", order_by="_at",
+        DeltaSink, tmp_path, delta="table", write="upsert", key=("id",), delete_when="op = 'd'", order_by="_at",
         leave_out=("op",),
     )  # fmt: skip
     schema = "id INT, name STRING, op STRING, _at INT"
@@ -126,14 +126,14 @@ def test_order_and_deletes_by_columns_that_are_not_written(spark: Any, tmp_path:
 
 
 def test_a_key_that_is_null_is_an_error_that_says_what_to_do(spark: Any, tmp_path: Path) -> None:
-    out = sink(DeltaSink, tmp_path, delta="table", mode="upsert", key=("id",))
+    out = sink(DeltaSink, tmp_path, delta="table", write="upsert", key=("id",))
     with pytest.raises(OttlaError, match=r"1 of 2 rows have no id.*WHERE id IS NOT NULL"):
         out.write(spark.createDataFrame([(1, "a"), (None, "b")], "id INT, name STRING"), batch(0))
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_columns_that_are_new_in_mid_stream_are_added(spark: Any, tmp_path: Path, mode: str) -> None:
-    out = sink(DeltaSink, tmp_path, delta="table", mode=mode, key=("id",) if mode == "upsert" else ())
+    out = sink(DeltaSink, tmp_path, delta="table", write=mode, key=("id",) if mode == "upsert" else ())
     out.write(spark.createDataFrame([(1, "a")], "id BIGINT, name STRING"), batch(0))
     out.write(spark.createDataFrame([(2, True, [1, 2])], "id INT, fresh BOOLEAN, list ARRAY<INT>"), batch(1))
     out.write(spark.createDataFrame([(3, "c")], "id BIGINT, name STRING"), batch(2))
@@ -146,7 +146,7 @@ def test_columns_that_are_new_in_mid_stream_are_added(spark: Any, tmp_path: Path
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_a_column_that_changes_its_type_is_refused(spark: Any, tmp_path: Path, mode: str) -> None:
-    out = sink(DeltaSink, tmp_path, delta="table", mode=mode, key=("id",) if mode == "upsert" else ())
+    out = sink(DeltaSink, tmp_path, delta="table", write=mode, key=("id",) if mode == "upsert" else ())
     out.write(spark.createDataFrame([(1, 5)], "id INT, n INT"), batch(0))
     with pytest.raises(OttlaError, match=r"n is string in rows and int32 in the table.*CAST"):
         out.write(spark.createDataFrame([(2, "x")], "id INT, n STRING"), batch(1))
@@ -178,7 +178,7 @@ def test_files_are_divided_by_columns(spark: Any, tmp_path: Path) -> None:
 
 
 def test_upserts_into_a_table_that_is_divided(spark: Any, tmp_path: Path) -> None:
-    out = sink(DeltaSink, tmp_path, delta="table", mode="upsert", key=("id",), partition_by=("land",))
+    out = sink(DeltaSink, tmp_path, delta="table", write="upsert", key=("id",), partition_by=("land",))
     out.write(spark.createDataFrame([(1, "de", 1), (2, "at", 1)], "id INT, land STRING, n INT"), batch(0))
     out.write(spark.createDataFrame([(1, "ch", 2), (2, None, None)], "id INT, land STRING, n INT"), batch(1))
     assert _rows(tmp_path / "table", "id", "land", "n") == [(1, "ch", 2)]
@@ -192,7 +192,7 @@ def test_all_kinds_of_values_come_back(spark: Any, tmp_path: Path) -> None:
         "CAST(NULL AS STRING) AS nothing"
     )
     for mode, key in (("append", ()), ("upsert", ("id",))):
-        out = sink(DeltaSink, tmp_path, delta=mode, mode=mode, key=key)
+        out = sink(DeltaSink, tmp_path, delta=mode, write=mode, key=key)
         out.write(rows, batch(0))
         out.write(rows.selectExpr("2 AS id", "* EXCEPT (id)"), batch(1))
     assert _rows(tmp_path / "append") == _rows(tmp_path / "upsert")
@@ -235,7 +235,7 @@ def test_small_files_are_put_together(spark: Any, tmp_path: Path) -> None:
 
 def test_a_table_in_an_object_store(spark: Any, tmp_path: Path, s3: S3) -> None:
     where = Location(f"{s3.url}/delta", s3.options)
-    out = sink(DeltaSink, tmp_path, delta=where.url, storage=s3.options, mode="upsert", key=("id",))
+    out = sink(DeltaSink, tmp_path, delta=where.url, storage=s3.options, write="upsert", key=("id",))
     out.write(spark.createDataFrame([(1, "a"), (2, "b")], "id INT, name STRING"), batch(0))
     out.write(spark.createDataFrame([(2, None), (3, "c")], "id INT, name STRING"), batch(1))
     out.write(spark.createDataFrame([(2, "again")], "id INT, name STRING"), batch(1))
@@ -261,11 +261,11 @@ def test_a_store_that_is_away_is_an_error_with_its_name(spark: Any, tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("delta: /x\nmode: merge", "mode is append or upsert, not 'merge'"),
-        ("delta: /x\nmode: upsert", "mode upsert needs a key"),
-        ("delta: /x\nkey: id", "key is for mode upsert"),
+        ("delta: /x\nwrite: merge", "write is append or upsert, not 'merge'"),
+        ("delta: /x\nwrite: upsert", "write: upsert needs a key"),
+        ("delta: /x\nkey: id", "key is for write: upsert"),
         ("delta: /x\npartitoin-by: [a]", "did you mean partition-by?"),
-        ("mode: append", "lacks `delta`"),
+        ("write: append", "lacks `delta`"),
         ("delta: /x\ncompact-every: -1", "compact-every is a number"),
     ],
 )
@@ -275,6 +275,6 @@ def test_options_that_are_wrong(text: str, told: str) -> None:
 
 
 def test_columns_that_options_name_must_be_there(spark: Any, tmp_path: Path) -> None:
-    out = sink(DeltaSink, tmp_path, delta="t", mode="upsert", key=("custmer",))
+    out = sink(DeltaSink, tmp_path, delta="t", write="upsert", key=("custmer",))
     (problem,) = out.check_rows(spark.createDataFrame([("a",)], "customer STRING").schema)
     assert problem.message == "key names the column custmer, which rows do not have; did you mean customer?"

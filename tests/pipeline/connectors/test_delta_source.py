@@ -24,7 +24,7 @@ def _run(frame: Any, folder: Path) -> list[Any]:
 
 
 def test_a_table_is_read_as_it_is(spark: Any, tmp_path: Path) -> None:
-    out = sink(DeltaSink, tmp_path, delta="t", mode="upsert", key=("id",), partition_by=("day",))
+    out = sink(DeltaSink, tmp_path, delta="t", write="upsert", key=("id",), partition_by=("day",))
     rows = spark.createDataFrame([(1, "a"), (2, "b"), (3, None)], "id INT, name STRING")
     dated = rows.selectExpr("*", "DATE '2026-01-02' + id AS day", "TIMESTAMP '2026-01-02 03:04:05' AS at")
     out.write(dated, batch(0))
@@ -56,7 +56,7 @@ def test_a_stream_has_what_is_there_and_then_what_is_appended(spark: Any, tmp_pa
 
 
 def test_a_stream_fails_when_rows_are_changed_unless_it_is_told_not_to(spark: Any, tmp_path: Path) -> None:
-    out = sink(DeltaSink, tmp_path, delta="t", mode="upsert", key=("id",))
+    out = sink(DeltaSink, tmp_path, delta="t", write="upsert", key=("id",))
     out.write(spark.createDataFrame([(1, "a")], "id INT, name STRING"), batch(0))
     frame = source(DeltaSource, tmp_path, delta="t").stream(spark)
     assert _run(frame, tmp_path) == [(1, "a")]

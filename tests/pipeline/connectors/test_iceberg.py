@@ -8,7 +8,7 @@ from tests.pipeline.connectors.making import batch, place, problems_of, sink, so
 from tests.tier.s3 import S3
 
 from ottla.model.errors import OttlaError
-from ottla.pipeline.connectors import iceberg_sink
+from ottla.pipeline.connectors import iceberg_compaction, iceberg_sink
 from ottla.pipeline.connectors.iceberg_catalog import open_catalog
 from ottla.pipeline.connectors.iceberg_sink import IcebergSink
 from ottla.pipeline.connectors.iceberg_source import IcebergSource
@@ -41,14 +41,14 @@ def test_rows_are_appended_and_a_repeated_batch_is_not(spark: Any, tmp_path: Pat
 
 
 def test_rows_are_changed_and_deleted_by_key(spark: Any, tmp_path: Path) -> None:
-    out = _sink(tmp_path, mode="upsert", key=("id", "land"))
+    out = _sink(tmp_path, write="upsert", key=("id", "land"))
     schema = "id BIGINT, land STRING, n INT"
     out.write(spark.createDataFrame([(1, "de", 1), (2, "de", 2), (3, "at", 3)], schema), batch(0))
     changed = spark.createDataFrame([(2, "de", None), (3, "at", 33), (3, "de", 4), (5, "de", None)], schema)
     for _ in range(2):
         out.write(changed, batch(1))
     assert sorted(_rows(tmp_path)) == [(1, "de", 1), (3, "at", 33), (3, "de", 4)]
-    single = _sink(tmp_path, mode="upsert", key=("id",), iceberg="shop.single")
+    single = _sink(tmp_path, write="upsert", key=("id",), iceberg="shop.single")
     single.write(spark.createDataFrame([(1, "a"), (2, "b")], "id INT, name STRING"), batch(0))
     single.write(spark.createDataFrame([(1, None), (2, "B"), (2, "BB")], "id INT, name STRING").coalesce(1), batch(1))
     found = open_catalog(_CATALOG, place(tmp_path)).load_table("shop.single").scan().to_arrow().to_pylist()
@@ -59,7 +59,7 @@ def test_rows_are_changed_and_deleted_by_key(spark: Any, tmp_path: Path) -> None
 def test_of_two_drivers_that_write_the_same_batch_one_wins(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    options: dict[str, Any] = {"mode": mode, "key": ("id",) if mode == "upsert" else ()}
+    options: dict[str, Any] = {"write": mode, "key": ("id",) if mode == "upsert" else ()}
     rows = spark.createDataFrame([(1, "a")], "id INT, name STRING")
     out = _sink(tmp_path, **options)
     out.write(rows.selectExpr("0 AS id", "name"), batch(0))
@@ -118,6 +118,47 @@ def test_files_are_divided(spark: Any, tmp_path: Path) -> None:
     assert len(table.scan(row_filter="land = 'de'").to_arrow()) == 1 and len(_rows(tmp_path)) == 3
 
 
+def test_files_may_be_divided_by_what_is_the_records_own(spark: Any, tmp_path: Path) -> None:
+    out = _sink(tmp_path, partition_by=("day(_at)",))
+    out.write(spark.sql("SELECT 1 AS id, TIMESTAMP '2026-01-02 03:04:05' AS _at, 7L AS _offset"), batch(0))
+    table = _table(tmp_path)
+    assert [one.name for one in table.spec().fields] == ["_at_day"] and table.schema().column_names == ["id", "_at"]
+
+
+@pytest.mark.parametrize("write", ["append", "upsert"])
+def test_small_files_are_put_together_partition_by_partition(spark: Any, tmp_path: Path, write: str) -> None:
+    key = ("id",) if write == "upsert" else ()
+    out = _sink(tmp_path, write=write, key=key, partition_by=("land",), compact_every=10)
+    for number in range(10):
+        rows = [(number, "de"), (number + 100, "at")] if number < 9 else [(9, "de"), (0, "de")]
+        out.write(spark.createDataFrame(rows, "id INT, land STRING"), batch(number))
+    table = _table(tmp_path)
+    lands = [str(task.file.partition[0]) for task in table.scan().plan_files()]
+    assert sorted(lands) == ["at", "de"]
+    found = [one for (one,) in _rows(tmp_path, "id")]
+    assert found == sorted([*([] if key else [0]), *range(10), *range(100, 109)])
+    out.write(spark.createDataFrame([(9, "de")], "id INT, land STRING"), batch(9))
+    assert [one for (one,) in _rows(tmp_path, "id")] == found  # the batch is known still
+
+
+def test_files_are_put_together_another_time_if_somebody_writes_meanwhile(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    out = _sink(tmp_path, compact_every=10)
+    plan = iceberg_compaction._groups
+
+    def overtaken(tasks: Any) -> Any:
+        groups = plan(tasks)
+        _table(tmp_path).append(spark.sql("SELECT 99 AS id").toArrow())
+        return groups
+
+    monkeypatch.setattr(iceberg_compaction, "_groups", overtaken)
+    for number in range(10):
+        out.write(spark.sql(f"SELECT {number} AS id"), batch(number))
+    assert [one for (one,) in _rows(tmp_path)] == [*range(10), 99]
+    assert "were not put together" in caplog.text
+
+
 def test_a_table_is_read_as_it_is(spark: Any, tmp_path: Path) -> None:
     _sink(tmp_path).write(spark.sql("SELECT 1 AS id, 'a' AS name, TIMESTAMP '2026-01-02 03:04:05' AS at"), batch(0))
     made = source(IcebergSource, tmp_path, iceberg="shop.orders", catalog=_CATALOG)
@@ -137,7 +178,7 @@ def test_a_table_in_an_object_store(spark: Any, tmp_path: Path, s3: S3) -> None:
         "s3.secret-access-key": "secret",
         "s3.region": "us-east-1",
     }
-    out = _sink(tmp_path, catalog=catalog, mode="upsert", key=("id",))
+    out = _sink(tmp_path, catalog=catalog, write="upsert", key=("id",))
     out.write(spark.createDataFrame([(1, "a"), (2, "b")], "id INT, name STRING"), batch(0))
     for _ in range(2):
         out.write(spark.createDataFrame([(2, None), (3, "c")], "id INT, name STRING"), batch(1))
@@ -149,7 +190,7 @@ def test_a_table_in_an_object_store(spark: Any, tmp_path: Path, s3: S3) -> None:
     [
         ("iceberg: orders", "with its namespace"),
         ("iceberg: a.b\npartition-by: dya(at)", "there is no dya() to divide files by; did you mean day?"),
-        ("iceberg: a.b\nmode: upsert", "needs a key"),
+        ("iceberg: a.b\nwrite: upsert", "needs a key"),
         ("iceberg: a.b\ncatalogue: {type: sql}", "did you mean catalog?"),
     ],
 )

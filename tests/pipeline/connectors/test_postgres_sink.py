@@ -43,7 +43,7 @@ def test_rows_are_changed_and_deleted_and_a_repeated_batch_is_not_written(spark:
 
 
 def test_append_is_exactly_once(spark: Any, postgres: Postgres) -> None:
-    out = _sink(postgres, mode="append", key=())
+    out = _sink(postgres, write="append", key=())
     for number in (0, 1, 1, 0, 2):
         out.write(spark.createDataFrame([(number,)], "id INT"), batch(number))
     assert _ask(postgres, "SELECT id FROM orders ORDER BY id") == [(0,), (1,), (2,)]
@@ -100,7 +100,7 @@ def test_what_the_table_refuses_is_told_and_nothing_is_written(spark: Any, postg
 
 def test_of_two_drivers_that_write_the_same_batch_one_wins(spark: Any, postgres: Postgres) -> None:
     rows = spark.range(1000).selectExpr("id")
-    out = _sink(postgres, mode="append", key=())
+    out = _sink(postgres, write="append", key=())
     out.write(spark.range(0), batch(0))
     threads = [threading.Thread(target=out.write, args=(rows, batch(1))) for _ in range(3)]
     for thread in threads:
@@ -146,7 +146,7 @@ def test_what_is_wrong_is_told_before_anything_runs(spark: Any, postgres: Postgr
     ("text", "told"),
     [
         ("postgres: x\ntabel: t", "did you mean table?"),
-        ("postgres: x\ntable: t\nmode: append\nkey: id", "key is for mode upsert"),
+        ("postgres: x\ntable: t\nwrite: append\nkey: id", "key is for write: upsert"),
         ("postgres: x\ntable: t\nretry-for: soon", "a time like"),
     ],
 )

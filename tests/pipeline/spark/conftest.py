@@ -27,6 +27,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
         "spark.default.parallelism": "2",
+        "spark.sql.shuffle.partitions": "2",
     }
     session = started("tests", Resources(master="local[2]", spark=own), brief=True)
     yield session

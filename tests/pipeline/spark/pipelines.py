@@ -29,7 +29,7 @@ def run_once(spec: Spec, spark: Any, folder: Path) -> list[str]:
     said: list[str] = []
     checkpoint = Checkpoint(folder)
     with checkpoint.held():
-        Run(spec, spark, checkpoint, said.append).until_done(once=True)
+        Run(spec, spark, checkpoint, lambda now: said.append(now.line())).until_done(once=True)
     return said
 
 

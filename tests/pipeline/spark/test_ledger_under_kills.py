@@ -1,12 +1,11 @@
 """The ledger of examples/pipelines on three nodes, while everything is killed at random: no money comes or goes.
 
-`-s` shows how far it is; OTTLA_KILLS says how many kills, OTTLA_KILL_SEED which.
+tests/spark/killing.py says how a hundred kills are had.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import time
 from collections import Counter
@@ -17,13 +16,14 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.pipeline.spark.pipelines import EXAMPLES
-from tests.spark.test_kills import (
+from tests.spark.killing import (
     PARTITIONS,
     RESTART_WITHIN_S,
     Driver,
     committed_in,
-    strike,
-    wait_for_progress,
+    kill_at_random,
+    rounds,
+    victims_of,
     writing,
 )
 from tests.waiting import until
@@ -31,7 +31,6 @@ from tests.waiting import until
 from ottla.testing.process_cluster import ProcessCluster, running_processes
 
 ACCOUNTS = [f"account-{number}" for number in range(20)]
-MANY = int(os.environ.get("OTTLA_KILLS", 100))
 
 
 def transfer(number: int) -> bytes:
@@ -45,15 +44,9 @@ def rows(cluster: ProcessCluster, topic: str, partitions: int) -> list[Any]:
     return [json.loads(value) for value in committed_in(cluster, topic, partitions)]
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])])
+@pytest.mark.parametrize("kills", rounds(4, 100))
 @pytest.mark.timeout(1200)
 def test_money_is_conserved(kills: int, tmp_path: Path) -> None:
-    seed = int(os.environ.get("OTTLA_KILL_SEED", random.randrange(1 << 30)))
-    chance = random.Random(seed)
-    kinds = ["driver", "worker", "broker"]
-    victims = [*kinds, *chance.choices(kinds, k=kills - len(kinds))]
-    chance.shuffle(victims)
-    print(f"OTTLA_KILL_SEED={seed}: {Counter(victims)}")
     with running_processes(tmp_path, 3, min_insync_replicas=2, transaction_state_log_min_isr=2) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         admin.create_topics([NewTopic("transfers", PARTITIONS, 3)])["transfers"].result(60)
@@ -63,24 +56,19 @@ def test_money_is_conserved(kills: int, tmp_path: Path) -> None:
         driver = Driver([*command, "--checkpoint", str(state)], tmp_path, state / "0" / "postings")
         try:
             with writing(cluster, "transfers", transfer) as written:
-                for number, victim in enumerate(victims):
-                    wait_for_progress(driver)
-                    time.sleep(chance.uniform(0, 3))
-                    strike(victim, driver, cluster, chance)
-                    print(f"{number + 1} of {kills}: {victim}, batch {driver.last_commit}", flush=True)
-                wait_for_progress(driver)
+                seed = kill_at_random(victims_of(driver, cluster), kills, driver)
             amounts = {one["id"]: one["amount"] for one in map(json.loads, written)}
             right = {name for name, amount in amounts.items() if amount > 0}
             until(lambda: _all_are_posted(cluster, len(right)), driver.output, within_s=RESTART_WITHIN_S)
         finally:
             driver.stop()
         postings = rows(cluster, "ledger-postings", 3)
-        assert Counter(one["id"] for one in postings) == dict.fromkeys(right, 2), f"seed {seed}"
+        assert Counter(one["id"] for one in postings) == dict.fromkeys(right, 2), seed
         assert sum(one["amount"] for one in postings) == 0
         dead = [one["id"] for one in rows(cluster, "ledger-dead-letters", 1)]
-        assert sorted(dead) == sorted(set(amounts) - right), f"seed {seed}"
+        assert sorted(dead) == sorted(set(amounts) - right), seed
         balances = {one["account"]: one for one in rows(cluster, "ledger-balances", 3)}
-        assert {name: one["balance"] for name, one in balances.items()} == _sums(postings), f"seed {seed}"
+        assert {name: one["balance"] for name, one in balances.items()} == _sums(postings), seed
         assert sum(one["balance"] for one in balances.values()) == 0
         print(f"{len(written)} transfers, {driver.starts} starts of the driver, {driver.last_commit + 1} micro-batches")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from tests.pipeline.spark.pipelines import run_once, spec_of, values
 from tests.spark.topics import forget_last_commit, messages, new_topic, write
 from tests.waiting import until
@@ -104,6 +105,85 @@ def test_a_change_that_would_break_the_state_is_refused_and_replay_is_the_way_ou
     assert sorted((one["n"], one["many"]) for one in values(node, target) if "n" in one) == [(1, 1), (2, 2), (3, 2)]
 
 
+def test_sources_that_change_places_are_a_change_too(spark: Any, node: RunningNode, tmp_path: Path) -> None:
+    one, other, target = new_topic(node), new_topic(node), new_topic(node)
+    text = f"""
+name: united
+sources:
+  one: {{topic: {one}}}
+  other: {{topic: {other}}}
+steps:
+  other_large: SELECT upper(value) AS value FROM other
+  both: SELECT value FROM one UNION ALL SELECT value FROM other_large
+sinks:
+  out: {{topic: {target}, from: both}}
+"""
+    write(node, one, [b"a"])
+    write(node, other, [b"b", b"c"])
+    run_once(spec_of(text, node, tmp_path), spark, tmp_path / "state")
+    swapped = text.replace(
+        "SELECT value FROM one UNION ALL SELECT value FROM other_large",
+        "SELECT value FROM other_large UNION ALL SELECT value FROM one",
+    )
+    with pytest.raises(OttlaError, match=r"(?s)both has changed.*its parts come in another order now"):
+        run_once(spec_of(swapped, node, tmp_path), spark, tmp_path / "state")
+    write(node, other, [b"d"])
+    run_once(spec_of(text, node, tmp_path), spark, tmp_path / "state")
+    assert sorted(row["value"] for row in values(node, target)) == ["B", "C", "D", "a"]
+
+
+def test_a_change_that_only_spark_finds_to_break_the_state_is_told_with_the_way_out(
+    spark: Any, node: RunningNode, tmp_path: Path
+) -> None:
+    source, target = new_topic(node), f"{new_topic(node)}-sums"
+    text = COUNT.replace("count(*)", "max(n)").format(
+        name="typed", source=source, target=target, by="kind", where=""
+    )  # fmt: skip
+    write(node, source, [row(1), row(2)])
+    run_once(spec_of(text, node, tmp_path), spark, tmp_path / "state")
+    write(node, source, [row(3)])
+    with pytest.raises(OttlaError, match=r"(?s)counted has changed so that it could not go on.*replay FILE --from"):
+        run_once(spec_of(text.replace("n BIGINT", "n DOUBLE"), node, tmp_path), spark, tmp_path / "state")
+    run_once(spec_of(text, node, tmp_path), spark, tmp_path / "state")
+    assert [one["many"] for one in values(node, target)] == [2, 3]
+
+
+def test_dead_letters_have_the_key_and_the_headers_of_their_records(
+    spark: Any, node: RunningNode, tmp_path: Path
+) -> None:
+    source, target = new_topic(node), new_topic(node)
+    (tmp_path / "picky.py").write_text("def f(row):\n    return {'n': 1 // row['n']}\n")
+    text = COPY.format(name="letters", source=source, target=target).replace(
+        "SELECT n * 2 AS n, kind FROM positive", "{from: positive, map: 'picky:f', schema: n INT}"
+    )
+    text = (
+        text.replace("n > 0", "n >= 0")
+        .replace(", key: kind", ", key: n")
+        .replace('kind STRING"', 'kind STRING", headers: true')
+    )
+    producer = Producer({"bootstrap.servers": node.address})
+    for value in (b"{", row(-1), row(0)):
+        producer.produce(source, value, b"k", headers=[("trace", b"7"), ("none", None)])
+    producer.flush(30)
+    plain = text.replace("headers: true", "headers: false").replace("name: letters", "name: plain")
+    for one in (text, plain.replace("letters-dead", "plain-dead")):
+        name = "letters" if one is text else "plain"
+        run_once(spec_of(one, node, tmp_path), spark, tmp_path / name)
+    found = {
+        dict(one.headers())["__ottla.errors.stage"]: one for one in messages(node, "letters-dead", "read_committed")
+    }
+    assert set(found) == {b"sources.rows", b"steps.positive", b"steps.doubled"}
+    for one in found.values():
+        assert one.key() == b"k" and one.headers()[:2] == [("trace", b"7"), ("none", None)]
+        assert b"__ottla.errors.timestamp" in {name.encode() for name, _ in one.headers()}
+    assert found[b"sources.rows"].value() == b"{"
+    unread = {
+        dict(one.headers())["__ottla.errors.stage"]: one for one in messages(node, "plain-dead", "read_committed")
+    }
+    assert unread[b"sources.rows"].headers()[:1] == [("trace", b"7")]
+    assert {one.key() for one in unread.values()} == {b"k"}
+
+
 def test_it_runs_until_it_is_asked_to_stop_and_only_once(spark: Any, node: RunningNode, tmp_path: Path) -> None:
     source, target = new_topic(node), new_topic(node)
     spec = spec_of(COPY.format(name="endless", source=source, target=target), node, tmp_path)
@@ -113,7 +193,7 @@ def test_it_runs_until_it_is_asked_to_stop_and_only_once(spark: Any, node: Runni
     def run() -> None:
         try:
             with checkpoint.held():
-                Run(spec, spark, checkpoint, said.append).until_done()
+                Run(spec, spark, checkpoint, lambda now: said.append(now.line())).until_done()
         except BaseException as error:
             failed.append(error)
 

@@ -88,7 +88,7 @@ def test_a_worker_takes_over_from_one_that_is_killed(
     assert sorted(one["n"] for one in values(node, target)) == list(range(200))
     eventually(lambda: told(node, "pipeline", "list")[0]["worker"] == "second", 60)
 
-    broken = file.read_text().replace("own_function:f", "own_function:f").replace(target, "no-such-topic")
+    broken = file.read_text().replace(target, "no-such-topic")
     assert any("batch" in line["line"] for line in told(node, "pipeline", "logs", "copying"))
     file.write_text(broken)
     refused = subprocess.run(

@@ -36,13 +36,10 @@ def command(file: Path, with_spark: bool, offline: bool, bootstrap: str | None, 
     if found:
         _end(output, spec.told(found))
     if with_spark:
-        from ottla.pipeline.spark_session import started
+        from ottla.pipeline.spark_session import trying
 
-        session = started(spec.name, spec.resources, brief=True)
-        try:
+        with trying(spec.name, spec.resources) as session:
             checking.with_spark(spec, session)
-        finally:
-            session.stop()
     parts = ((spec.sources, "source"), (spec.steps, "step"), (spec.sinks, "sink"), (spec.tests, "test"))
     right = f"{file} is right: {', '.join(count(len(part), what) for part, what in parts)}"
     print_outcome(output, {"file": str(file), "right": True, "problems": []}, right)

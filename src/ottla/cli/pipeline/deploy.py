@@ -19,7 +19,7 @@ from ottla.model.errors import OttlaError
 def command(file: Path, output: str | None, cluster: Cluster) -> None:
     """Give a pipeline to the workers (`ottla pipelines serve`), after a check; or a new version of it.
 
-    Its spec, and the Python files beside it that its steps name, are kept in the topic ottla-pipelines. Other modules
+    Its spec, and the Python files beside it that its steps need, are kept in the topic ottla-pipelines. Other modules
     must be installed where workers run, and what ${NAME} stands for must be in their environment.
     """
     from ottla.cli.pipeline import deployed

@@ -13,6 +13,7 @@ import click
 
 from ottla.cli.output import note
 from ottla.cli.pipeline.spec_argument import bootstrap_option, checkpoint_of, checkpoint_option, loaded, spec_argument
+from ottla.cli.pipeline.telling import teller
 
 
 @click.command()
@@ -24,8 +25,8 @@ from ottla.cli.pipeline.spec_argument import bootstrap_option, checkpoint_of, ch
 def command(file: Path, once: bool, while_stdin_is_open: bool, bootstrap: str | None, checkpoint: str | None) -> None:
     """Run a pipeline here, until Ctrl-C, `ottla pipeline stop`, or an error.
 
-    It goes on from where it was. A line for each micro-batch says how many rows, how fast, how far behind, how much
-    state. A change of the spec with which the state would be of no use is refused.
+    It goes on from where it was. A line for each micro-batch, on a terminal a bar, says how many rows, how fast, how
+    far behind, how much state. A change of the spec with which the state would be of no use is refused.
     """
     from ottla.pipeline.running import Run
     from ottla.pipeline.spark_session import started
@@ -44,9 +45,11 @@ def command(file: Path, once: bool, while_stdin_is_open: bool, bootstrap: str | 
         session = started(spec.name, spec.resources)
         for one in (signal.SIGINT, signal.SIGTERM):
             signal.signal(one, ask)
+        telling = teller()
         try:
-            Run(spec, session, place, note).until_done(once=once, should_stop=lambda: bool(asked))
+            Run(spec, session, place, telling.tell).until_done(once=once, should_stop=lambda: bool(asked))
         finally:
+            telling.end()
             session.stop()
         note(f"{spec.name}: stopped")
 

@@ -18,16 +18,17 @@ from ottla.model.errors import OttlaError
 @outcome_option
 def command(file: Path, only: str | None, output: str | None) -> None:
     """Run the tests that stand in a spec: given rows in, expected rows out, on a Spark but without a cluster."""
-    from ottla.pipeline.spark_session import started
+    from ottla.pipeline.spark_session import trying
+    from ottla.pipeline.spec import PythonStep, StatefulStep
     from ottla.pipeline.trying import run_test
 
     spec = loaded(file)
     tests = [test for test in spec.tests if only is None or only in test.name]
     if not tests:
         raise OttlaError(f"{file} has no tests" + ("" if only is None else f" with {only!r} in their name"))
-    session = started(spec.name, spec.resources, brief=True)
     outcomes = []
-    try:
+    keeps_state = any(isinstance(entry.step, StatefulStep | PythonStep) for entry in spec.steps.values())
+    with trying(spec.name, spec.resources, keeps_state=keeps_state) as session:
         for test in tests:
             with tempfile.TemporaryDirectory(prefix="ottla-test-") as folder:
                 outcome = run_test(spec, test, session, Path(folder) / "run")
@@ -36,8 +37,6 @@ def command(file: Path, only: str | None, output: str | None) -> None:
                 click.echo(f"{'FAILED' if outcome.problems else 'passed'}  {test.name}  ({outcome.seconds:.1f} s)")
                 for line in outcome.problems:
                     click.echo(f"        {line}")
-    finally:
-        session.stop()
     failed = sum(bool(one.problems) for one in outcomes)
     told = [{"test": one.test.name, "passed": not one.problems, "problems": list(one.problems)} for one in outcomes]
     print_outcome(output, told, f"{count(len(tests) - failed, 'test')} passed, {failed} failed")

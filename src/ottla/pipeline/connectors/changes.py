@@ -1,6 +1,6 @@
 """Rows that change a table by key: the last row of each key in a micro-batch counts, and some delete.
 
-Sinks with `mode: upsert` share these options, and what they mean.
+Sinks with `write: upsert` share these options, and what they mean.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from ottla.pipeline.problems import Problem
 if TYPE_CHECKING:
     import pyarrow as pa
 
-KEY_DOC: Final = "The columns that say which row of the table is meant; with mode upsert."
+KEY_DOC: Final = "The columns that say which row of the table is meant; with `write: upsert`."
 DELETE_WHEN_DOC: Final = (
-    "A condition in SQL, with mode upsert: rows for which it holds delete what has their key. Without it these are "
+    "A condition in SQL, with `write: upsert`: rows for which it holds delete what has their key. Without it these are "
     "rows of which every column but the key is null, as tombstones are."
 )
 ORDER_BY_DOC: Final = (
-    "With mode upsert: of rows with the same key in a micro-batch, the one with the greatest value in this column "
+    "With `write: upsert`: of rows with the same key in a micro-batch, the one with the greatest value in this column "
     "counts. Without it this is the last one; the order is that of the topic unless a step has shuffled rows."
 )
 LEAVE_OUT_DOC: Final = (
     "Columns that are not written, such as those that only delete-when or order-by look at. Those that begin with an "
     "underscore, as `_offset` does, never are, unless they are (part of) the key."
 )
-MODE_DOC: Final = "append adds rows; upsert changes, adds and deletes rows by key."
-MODES: Final = ("append", "upsert")
+WRITE_DOC: Final = "append adds rows; upsert changes, adds and deletes rows by key."
+WRITES: Final = ("append", "upsert")
 DELETES: Final = "__ottla_deletes"
 """The column that tells rows that delete, on their way."""
 
@@ -52,13 +52,13 @@ def not_written(columns: Iterable[str], leave_out: Iterable[str], kept: Iterable
     return tuple(name for name in columns if name in named or (name.startswith("_") and name not in kept))
 
 
-def check_mode(mode: str, changes: Changes) -> Iterable[Problem]:
-    if mode == "upsert" and not changes.key:
-        yield Problem(("mode",), "mode upsert needs a key: the columns that say which row is meant")
-    if mode == "append":
+def check_write(write: str, changes: Changes) -> Iterable[Problem]:
+    if write == "upsert" and not changes.key:
+        yield Problem(("write",), "write: upsert needs a key: the columns that say which row is meant")
+    if write == "append":
         for name, value in (("key", changes.key), ("delete-when", changes.delete_when), ("order-by", changes.order_by)):
             if value:
-                yield Problem((name,), f"{name} is for mode upsert, and this is append", at_name=True)
+                yield Problem((name,), f"{name} is for write: upsert, and this is append", at_name=True)
 
 
 def check_columns(named: Sequence[tuple[str, Iterable[str]]], there: Sequence[str]) -> Iterable[Problem]:

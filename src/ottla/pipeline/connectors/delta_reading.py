@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from ottla.model.errors import OttlaError
 from ottla.pipeline.connectors.delta_sink import open_table
-from ottla.pipeline.connectors.packing import packed
+from ottla.pipeline.connectors.packing import Task, tasks
 from ottla.pipeline.connectors.parquet_reading import read_files
 from ottla.pipeline.connectors.storage import Location, first_line, read_bytes
 
@@ -90,23 +90,16 @@ class DeltaRows(DataSource):
         return AppendedReader(self._reading, arrow_schema(schema))
 
 
-class Task(InputPartition):
-    def __init__(self, files: list[File], schema: pa.Schema) -> None:
-        super().__init__(None)
-        self.files = files
-        self.schema = schema
-
-
 class TableReader(DataSourceReader):
     def __init__(self, reading: Reading, schema: pa.Schema) -> None:
         self.reading = reading
         self.schema = schema
 
-    def partitions(self) -> list[Task]:
-        return tasks(files_of(self.reading.table()), self.schema)
+    def partitions(self) -> list[Task[File]]:
+        return tasks(files_of(self.reading.table()), _BYTES_A_TASK)
 
-    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
-        return _read(self.reading, partition)
+    def read(self, partition: Task[File]) -> Iterator[pa.RecordBatch]:
+        return _read(self.reading, partition.files, self.schema)
 
 
 class AppendedReader(DataSourceStreamReader):
@@ -123,14 +116,14 @@ class AppendedReader(DataSourceStreamReader):
             time.sleep(_IDLE_S)
         return {"version": version}
 
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task]:
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task[File]]:
         if start["version"] < 0:
             table = self.reading.table()
             table.load_as_version(end["version"])
-            return tasks(files_of(table), self.schema)
+            return tasks(files_of(table), _BYTES_A_TASK)
         store = self.reading.location.open()
         versions = range(start["version"] + 1, end["version"] + 1)
-        return tasks([file for version in versions for file in self._added(store, version)], self.schema)
+        return tasks((file for version in versions for file in self._added(store, version)), _BYTES_A_TASK)
 
     def _added(self, store: Any, version: int) -> list[File]:
         try:
@@ -154,8 +147,8 @@ class AppendedReader(DataSourceStreamReader):
             if add.get("dataChange", True) and not removed
         ]
 
-    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
-        return _read(self.reading, partition)
+    def read(self, partition: Task[File]) -> Iterator[pa.RecordBatch]:
+        return _read(self.reading, partition.files, self.schema)
 
 
 def files_of(table: Any) -> list[File]:
@@ -174,13 +167,9 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def tasks(files: list[File], schema: pa.Schema) -> list[Task]:
-    return [Task(own, schema) for own in packed(files, _BYTES_A_TASK)]
-
-
-def _read(reading: Reading, task: Task) -> Iterator[pa.RecordBatch]:
+def _read(reading: Reading, files: list[File], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     try:
-        yield from read_files(reading.location, [(file.path, file.partition) for file in task.files], task.schema)
+        yield from read_files(reading.location, [(file.path, file.partition) for file in files], schema)
     except OSError as error:
         raise OttlaError(f"the Delta table {reading.location.url} cannot be read: {first_line(error)}") from error
 

@@ -35,7 +35,7 @@ _FILE_BYTES: Final = 256 << 20
 @dataclass(frozen=True, slots=True)
 class DeltaSinkOptions:
     delta: str = option("The table: a folder, or a URL. It is made if it is not there.", example="s3://lake/orders")
-    mode: str = option(by_key.MODE_DOC, "append", choices=by_key.MODES)
+    write: str = option(by_key.WRITE_DOC, "append", choices=by_key.WRITES)
     key: tuple[str, ...] = option(by_key.KEY_DOC, ())
     delete_when: str | None = option(by_key.DELETE_WHEN_DOC, None, example="op = 'd'")
     order_by: str | None = option(by_key.ORDER_BY_DOC, None, example="offset")
@@ -74,7 +74,7 @@ class DeltaSink(Sink):
         return location(self.given.delta, self.given.storage or {}, self.place)
 
     def check(self) -> Iterable[Problem]:
-        yield from by_key.check_mode(self.given.mode, self.given.changes)
+        yield from by_key.check_write(self.given.write, self.given.changes)
         if self.given.compact_every < 0:
             yield Problem(("compact-every",), "compact-every is a number of micro-batches, or 0 for never")
 
@@ -98,7 +98,7 @@ class DeltaSink(Sink):
         table = open_table(self.location)
         if table is not None and has_batch(table, batch):
             return
-        if self.given.mode == "upsert":
+        if self.given.write == "upsert":
             self._upsert(rows, batch)
         else:
             self._append(rows, batch)

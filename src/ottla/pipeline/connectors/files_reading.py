@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from ottla.model.errors import OttlaError
 from ottla.pipeline.connectors.files_sink import is_own
-from ottla.pipeline.connectors.packing import packed
+from ottla.pipeline.connectors.packing import Task, tasks
 from ottla.pipeline.connectors.parquet_reading import open_file, read_files, with_values
 from ottla.pipeline.connectors.parts import NULL_FOLDER, aligned
 from ottla.pipeline.connectors.storage import Location, first_line, listed
@@ -100,21 +100,15 @@ class FileRows(DataSource):
         return ComingReader(self._reading, arrow_schema(schema))
 
 
-class Task(InputPartition):
-    def __init__(self, files: list[File]) -> None:
-        super().__init__(None)
-        self.files = files
-
-
 class AllReader(DataSourceReader):
     def __init__(self, reading: Reading, schema: pa.Schema) -> None:
         self.reading = reading
         self.wanted = schema
 
-    def partitions(self) -> list[Task]:
-        return tasks(self.reading.files())
+    def partitions(self) -> list[Task[File]]:
+        return tasks(self.reading.files(), _BYTES_A_TASK)
 
-    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: Task[File]) -> Iterator[pa.RecordBatch]:
         return read_rows(self.reading, partition.files, self.wanted)
 
 
@@ -136,19 +130,16 @@ class ComingReader(DataSourceStreamReader):
         last = waiting[: self.reading.max_files][-1]
         return {"modified": last.modified, "path": last.path}
 
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task]:
-        return tasks([file for file in self.reading.files() if _place(start) < file[:2] <= _place(end)])
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task[File]]:
+        coming = (file for file in self.reading.files() if _place(start) < file[:2] <= _place(end))
+        return tasks(coming, _BYTES_A_TASK)
 
-    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: Task[File]) -> Iterator[pa.RecordBatch]:
         return read_rows(self.reading, partition.files, self.wanted)
 
 
 def _place(offset: Mapping[str, Any]) -> tuple[float, str]:
     return (offset["modified"], offset["path"])
-
-
-def tasks(files: list[File]) -> list[Task]:
-    return [Task(own) for own in packed(files, _BYTES_A_TASK)]
 
 
 def read_rows(reading: Reading, files: list[File], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

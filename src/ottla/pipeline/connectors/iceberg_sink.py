@@ -21,6 +21,7 @@ from ottla.pipeline.connectors.arrow_types import arrow_schema, new_columns, wit
 from ottla.pipeline.connectors.changes import DELETES, Changes
 from ottla.pipeline.connectors.contention import TIMES, pause
 from ottla.pipeline.connectors.iceberg_catalog import CATALOG_DOC, open_catalog, open_table
+from ottla.pipeline.connectors.iceberg_compaction import put_together
 from ottla.pipeline.connectors.port import Batch, DataFrame, Sink, StructType
 from ottla.pipeline.connectors.storage import first_line
 from ottla.pipeline.options import Span, option
@@ -40,7 +41,7 @@ _PARTITION: Final = re.compile(r"(?:(\w+)\s*\(\s*(?:(\d+)\s*,\s*)?)?([^(),]+?)\s
 class IcebergSinkOptions:
     iceberg: str = option("The table with its namespace. Both are made if they are not there.", example="shop.orders")
     catalog: Mapping[str, str] | None = option(CATALOG_DOC, None)
-    mode: str = option(by_key.MODE_DOC, "append", choices=by_key.MODES)
+    write: str = option(by_key.WRITE_DOC, "append", choices=by_key.WRITES)
     key: tuple[str, ...] = option(by_key.KEY_DOC, ())
     delete_when: str | None = option(by_key.DELETE_WHEN_DOC, None, example="op = 'd'")
     order_by: str | None = option(by_key.ORDER_BY_DOC, None, example="offset")
@@ -56,7 +57,9 @@ class IcebergSinkOptions:
         "add",
         choices=("add", "refuse"),
     )
-    expire_every: int = option("After so many micro-batches, old snapshots are forgotten. 0 is never.", 100)
+    compact_every: int = option(
+        "After so many micro-batches, small files are put together, and old snapshots forgotten. 0 is never.", 100
+    )
     keep: Span = option("How long snapshots are kept.", Span(7 * 86400))
 
     @property
@@ -73,9 +76,11 @@ class IcebergSink(Sink):
     given: IcebergSinkOptions
 
     def check(self) -> Iterable[Problem]:
-        yield from by_key.check_mode(self.given.mode, self.given.changes)
+        yield from by_key.check_write(self.given.write, self.given.changes)
         if "." not in self.given.iceberg:
             yield Problem(("iceberg",), "a table is named with its namespace, as shop.orders")
+        if self.given.compact_every < 0:
+            yield Problem(("compact-every",), "compact-every is a number of micro-batches, or 0 for never")
         for text in self.given.partition_by:
             name = _partition(text)[0]
             if name is not None and name not in _TRANSFORMS:
@@ -89,7 +94,7 @@ class IcebergSink(Sink):
             yield Problem(("catalog",), str(error))
 
     def check_rows(self, schema: StructType) -> Iterable[Problem]:
-        divided = ("partition-by", [_partition(text)[2] for text in self.given.partition_by])
+        divided = ("partition-by", self._divided_by)
         yield from by_key.check_columns([*by_key.named_columns(self.given.changes), divided], schema.fieldNames())
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
@@ -100,15 +105,15 @@ class IcebergSink(Sink):
         changed = self._changed(rows)
         if not changed.num_rows:
             return
-        left_out = self.given.changes.of_rows(rows.columns).leave_out
+        left_out = self.given.changes.of_rows(rows.columns, *self._divided_by).leave_out
         self._make_fit(catalog, without(arrow_schema(rows.schema), left_out))
         self._commit(catalog, changed, batch)
-        if self.given.expire_every and batch.id % self.given.expire_every == self.given.expire_every - 1:
-            self._forget_old(catalog)
+        if self.given.compact_every and batch.id % self.given.compact_every == self.given.compact_every - 1:
+            self._tidy(catalog)
 
     def _changed(self, rows: DataFrame) -> pa.Table:
-        changes = self.given.changes.of_rows(rows.columns)
-        if self.given.mode == "append":
+        changes = self.given.changes.of_rows(rows.columns, *self._divided_by)
+        if self.given.write == "append":
             return rows.drop(*changes.leave_out).toArrow()
         return by_key.latest(by_key.marked(rows, changes).toArrow(), changes).drop_columns(list(changes.leave_out))
 
@@ -157,11 +162,8 @@ class IcebergSink(Sink):
                 raise OttlaError(f"{self._name} has been deleted while it was written")
             if has_batch(table, batch):
                 return
-            # in this process only: a commit that is tried again must look for the batch again
-            properties = {**table.metadata.properties, **_NO_RETRIES}
-            table.metadata = table.metadata.model_copy(update={"properties": properties})
             try:
-                return self._write(table, changed, batch)
+                return self._write(_without_retries(table), changed, batch)
             except (CommitFailedException, ValidationException) as error:
                 if not time_left:
                     raise OttlaError(
@@ -180,7 +182,7 @@ class IcebergSink(Sink):
         told = {"ottla.query": batch.query, "ottla.batch": str(batch.id)}
         added = changed
         with table.transaction() as transaction:
-            if self.given.mode == "upsert":
+            if self.given.write == "upsert":
                 if table.current_snapshot() is not None:
                     keys = create_match_filter(changed, list(self.given.key))
                     transaction.delete(keys, snapshot_properties=told)
@@ -189,17 +191,30 @@ class IcebergSink(Sink):
                 transaction.append(_fitting(added, _schema(table)), snapshot_properties=told)
             transaction.set_properties({f"{_BATCH}{batch.query}": str(batch.id)})
 
-    def _forget_old(self, catalog: Any) -> None:
-        """Nothing depends on it."""
+    def _tidy(self, catalog: Any) -> None:
+        """Nothing depends on it: what fails today is done another time."""
         try:
+            put_together(_without_retries(catalog.load_table(self.given.iceberg)))
             before = datetime.now() - timedelta(seconds=self.given.keep.seconds)
             catalog.load_table(self.given.iceberg).maintenance.expire_snapshots().older_than(before).commit()
         except Exception as error:
-            _log.warning("old snapshots of %s were not forgotten: %s", self._name, first_line(error))
+            _log.warning("the files of %s were not put together: %s", self._name, first_line(error))
+
+    @property
+    def _divided_by(self) -> tuple[str, ...]:
+        """Columns; they are written even if they begin with an underscore."""
+        return tuple(_partition(text)[2] for text in self.given.partition_by)
 
     @property
     def _name(self) -> str:
         return f"the Iceberg table {self.given.iceberg}"
+
+
+def _without_retries(table: Any) -> Any:
+    """In this process only: a commit that is tried again must look at the table again."""
+    properties = {**table.metadata.properties, **_NO_RETRIES}
+    table.metadata = table.metadata.model_copy(update={"properties": properties})
+    return table
 
 
 def has_batch(table: Any, batch: Batch) -> bool:

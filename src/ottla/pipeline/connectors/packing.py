@@ -1,9 +1,11 @@
-"""Files packed into tasks of about the same size."""
+"""Files packed into tasks of Spark's, of about the same size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+from pyspark.sql.datasource import InputPartition
 
 
 class Sized(Protocol):
@@ -14,14 +16,20 @@ class Sized(Protocol):
 F = TypeVar("F", bound=Sized)
 
 
-def packed(files: Iterable[F], most_bytes: int) -> list[list[F]]:
+class Task(InputPartition, Generic[F]):
+    def __init__(self, files: list[F]) -> None:
+        super().__init__(None)
+        self.files = files
+
+
+def tasks(files: Iterable[F], most_bytes: int) -> list[Task[F]]:
     """In their order; one without files if there are none, which Spark wants."""
-    found: list[list[F]] = [[]]
+    found: list[Task[F]] = [Task([])]
     size = 0
     for file in files:
-        if found[-1] and size + file.size > most_bytes:
-            found.append([])
+        if found[-1].files and size + file.size > most_bytes:
+            found.append(Task([]))
             size = 0
-        found[-1].append(file)
+        found[-1].files.append(file)
         size += file.size
     return found

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ottla.model.errors import OttlaError
+from ottla.pipeline.connectors.passwords import without_password
 from ottla.pipeline.problems import Problem
 
 DataFrame = Any
@@ -74,6 +75,12 @@ class Connector(ABC):
     def __init__(self, options: Any, place: Place) -> None:
         self.given = options
         self.place = place
+
+    @property
+    def what(self) -> str:
+        """What is read or written, in words. With another source of a stream offsets are of no use; secrets are left
+        out, since it is shown and kept."""
+        return without_password(str(getattr(self.given, fields(self.options)[0].name)))
 
     def check(self) -> Iterable[Problem]:
         """What is wrong with the options together; paths begin at an option's name. Asks nobody."""

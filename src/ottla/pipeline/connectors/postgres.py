@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.model.errors import OttlaError
 from ottla.model.near_miss import did_you_mean
+from ottla.pipeline.connectors.passwords import without_password
 from ottla.pipeline.connectors.storage import first_line, missing
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ CHANGE_COLUMNS: Final = {
 _SETTINGS: Final = (
     "-c datestyle=ISO -c timezone=UTC -c intervalstyle=iso_8601 -c bytea_output=hex -c extra_float_digits=1"
 )
-_PASSWORD: Final = re.compile(r"(password\s*=\s*)('[^']*'|\S+)|(//[^:/@]+):[^@]*@")
 _SPARK_TYPES: Final = {
     16: "BOOLEAN", 21: "SMALLINT", 23: "INT", 20: "BIGINT", 26: "BIGINT", 700: "FLOAT", 701: "DOUBLE", 17: "BINARY",
     1082: "DATE", 1114: "TIMESTAMP_NTZ", 1184: "TIMESTAMP",
@@ -52,7 +51,7 @@ def connect(dsn: str, *, autocommit: bool = True) -> psycopg.Connection[Any]:
             dsn, autocommit=autocommit, connect_timeout=10, options=_SETTINGS, application_name="ottla"
         )
     except (psycopg.Error, ValueError) as error:
-        raise OttlaError(f"PostgreSQL ({shown(dsn)}) cannot be reached: {first_line(error)}") from error
+        raise OttlaError(f"PostgreSQL ({without_password(dsn)}) cannot be reached: {first_line(error)}") from error
 
 
 class Line:
@@ -72,7 +71,7 @@ class Line:
             yield self._open
         except psycopg.Error as error:
             self.close()
-            raise OttlaError(f"PostgreSQL ({shown(self._dsn)}) fails: {first_line(error)}") from error
+            raise OttlaError(f"PostgreSQL ({without_password(self._dsn)}) fails: {first_line(error)}") from error
         except BaseException:
             self.close()
             raise
@@ -81,11 +80,6 @@ class Line:
         if self._open is not None:
             self._open.close()
             self._open = None
-
-
-def shown(dsn: str) -> str:
-    """Without its password."""
-    return _PASSWORD.sub(lambda found: f"{found[1]}***" if found[1] else f"{found[3]}:***@", dsn)
 
 
 class Table(NamedTuple):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from ottla.model.errors import OttlaError
+from ottla.pipeline.connectors.passwords import without_password
 from ottla.pipeline.connectors.pgoutput import Change, Column, Decoder, Op, Seen, json_text
 from ottla.pipeline.connectors.postgres import (
     CHANGE_COLUMNS,
@@ -34,7 +35,6 @@ from ottla.pipeline.connectors.postgres import (
     not_there,
     primary_key,
     quoted,
-    shown,
     table_named,
 )
 from ottla.pipeline.connectors.storage import first_line
@@ -198,8 +198,8 @@ def prepare(connection: psycopg.Connection[Any], capture: Capture) -> int:
         level = _one(connection, "SELECT current_setting('wal_level')")
         if level != "logical":
             raise OttlaError(
-                f"PostgreSQL ({shown(capture.dsn)}) has wal_level={level}: ALTER SYSTEM SET wal_level = 'logical', and "
-                "restart it"
+                f"PostgreSQL ({without_password(capture.dsn)}) has wal_level={level}: ALTER SYSTEM SET wal_level = "
+                "'logical', and restart it"
             )
         if (lacking := not_there(connection, capture.named)) is not None:
             raise OttlaError(lacking)

@@ -17,6 +17,7 @@ from ottla.model.errors import OttlaError
 from ottla.model.near_miss import did_you_mean
 from ottla.pipeline.connectors import changes as by_key
 from ottla.pipeline.connectors.changes import DELETES, Changes
+from ottla.pipeline.connectors.passwords import without_password
 from ottla.pipeline.connectors.port import Batch, DataFrame, Sink, StructType
 from ottla.pipeline.connectors.postgres import (
     POSTGRES_DOC,
@@ -27,7 +28,6 @@ from ottla.pipeline.connectors.postgres import (
     not_there,
     primary_key,
     quoted,
-    shown,
     table_named,
 )
 from ottla.pipeline.connectors.storage import first_line
@@ -53,7 +53,7 @@ _SQL_TYPES: Final = {
 class PostgresSinkOptions:
     postgres: str = option(POSTGRES_DOC, example="postgresql://shop@db/shop")
     table: str = option("The table, with its schema unless that is public. It is made if it is not there.")
-    mode: str = option(by_key.MODE_DOC, "upsert", choices=by_key.MODES)
+    write: str = option(by_key.WRITE_DOC, "upsert", choices=by_key.WRITES)
     key: tuple[str, ...] = option(f"{by_key.KEY_DOC} Unless said, the table's primary key.", ())
     delete_when: str | None = option(by_key.DELETE_WHEN_DOC, None, example="op = 'd'")
     order_by: str | None = option(by_key.ORDER_BY_DOC, None, example="lsn")
@@ -75,21 +75,25 @@ class PostgresSink(Sink):
     given: PostgresSinkOptions
 
     @property
+    def what(self) -> str:
+        return f"{super().what} {self.given.table}"
+
+    @property
     def _table(self) -> Table:
         return table_named(self.given.table)
 
     def check(self) -> Iterable[Problem]:
         changes = self._changes(self.given.key or ("?",))
-        if self.given.mode == "append":
-            yield from by_key.check_mode("append", self._changes(self.given.key))
+        if self.given.write == "append":
+            yield from by_key.check_write("append", self._changes(self.given.key))
         else:
-            yield from by_key.check_mode(self.given.mode, changes)
+            yield from by_key.check_write(self.given.write, changes)
 
     def check_there(self) -> Iterable[Problem]:
         try:
             with connect(self.given.postgres) as connection:
                 there = not_there(connection, [self._table]) is None
-                if self.given.mode == "upsert" and not self.given.key:
+                if self.given.write == "upsert" and not self.given.key:
                     if not there:
                         yield Problem(
                             ("table",), f"the table {self._table} is not there, and without a key it cannot be made"
@@ -169,7 +173,7 @@ class PostgresSink(Sink):
                 _log.warning("%s gets a new column: %s", self._name, name)
                 connection.execute(f"ALTER TABLE {self._table.sql} ADD COLUMN {quoted(name)} {sql_type(fields[name])}")
         key = self.given.key
-        if self.given.mode == "upsert" and not key:
+        if self.given.write == "upsert" and not key:
             key = primary_key(connection, self._table)
             if not key:
                 raise OttlaError(f"{self._table} has no primary key: key must name the columns")
@@ -179,7 +183,7 @@ class PostgresSink(Sink):
         return key
 
     def _create(self, connection: psycopg.Connection[Any], fields: dict[str, Any]) -> None:
-        if self.given.mode == "upsert" and not self.given.key:
+        if self.given.write == "upsert" and not self.given.key:
             raise OttlaError(f"the table {self._table} is not there, and without a key it cannot be made")
         columns = [f"{quoted(name)} {sql_type(kind)}" for name, kind in fields.items()]
         if self.given.key:
@@ -196,7 +200,7 @@ class PostgresSink(Sink):
         from pyspark.sql import functions as f
 
         changes = self._changes(key).of_rows(rows.columns)
-        upserts = self.given.mode == "upsert"
+        upserts = self.given.write == "upsert"
         found = by_key.marked(rows, changes) if upserts else rows
         columns = []
         for one in found.schema.fields:
@@ -246,7 +250,7 @@ class PostgresSink(Sink):
     ) -> None:
         names = ", ".join(quoted(column.name) for column in columns)
         values = ", ".join(_value(column, nested) for column in columns)
-        if self.given.mode == "append":
+        if self.given.write == "append":
             connection.execute(f"INSERT INTO {self._table.sql} ({names}) SELECT {values} FROM {_INCOMING} i")
             return
         same = " AND ".join(f"t.{quoted(name)} = i.{quoted(name)}" for name in key)
@@ -261,7 +265,7 @@ class PostgresSink(Sink):
 
     @property
     def _name(self) -> str:
-        return f"the table {self._table} of PostgreSQL ({shown(self.given.postgres)})"
+        return f"the table {self._table} of PostgreSQL ({without_password(self.given.postgres)})"
 
 
 def copy_in(connection: psycopg.Connection[Any], rows: pa.Table) -> None:

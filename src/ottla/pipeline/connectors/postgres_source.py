@@ -39,6 +39,11 @@ class PostgresSource(Source):
     )
     given: PostgresSourceOptions
 
+    @property
+    def what(self) -> str:
+        grows = "" if self.given.grows_by is None else f" by {self.given.grows_by}"
+        return f"{super().what} {self.given.table}{grows}"
+
     def check(self) -> Iterable[Problem]:
         if self.given.start_after is not None and self.given.grows_by is None:
             yield Problem(("start-after",), "start-after is a value of the column grows-by, which is not said")
@@ -110,6 +115,10 @@ class PostgresChangesSource(Source):
         "that is a tombstone."
     )
     given: PostgresChangesOptions
+
+    @property
+    def what(self) -> str:
+        return f"{super().what} {', '.join(self.given.tables)}"
 
     def check(self) -> Iterable[Problem]:
         if not self.given.tables:

@@ -55,7 +55,7 @@ class TopicSource(Source):
     )
     given: Options
     keeps_undecodable = False
-    """Set by whoever has a place for them."""
+    """Set by whoever has a place for them; they have their headers then."""
 
     def check(self) -> Iterable[Problem]:
         found = list(check_decoding(self.given.decode, self.given.schema))
@@ -79,13 +79,18 @@ class TopicSource(Source):
         own = {"_key": self.given.key.upper(), **OF_RECORD} | ({"_headers": HEADERS} if self.given.headers else {})
         return value | own
 
+    @property
+    def decodes(self) -> bool:
+        """Else nothing can be undecodable."""
+        return bool(decoding_options(self.given.decode, self.given.schema, self.given.key))
+
     def spark_options(self) -> dict[str, str]:
         given = self.given
         found = {
             "kafka.bootstrap.servers": self.place.bootstrap,
             "subscribe": given.topic,
             "isolation": given.isolation,
-            "includeHeaders": str(given.headers).lower(),
+            "includeHeaders": str(given.headers or self.keeps_undecodable).lower(),
             "failOnDataLoss": str(given.data_loss == "fail").lower(),
             "kafka.group.id": self.place.name,
             **decoding_options(given.decode, given.schema, given.key),
@@ -97,7 +102,7 @@ class TopicSource(Source):
         else:
             found["startingTimestamp"] = str(_milliseconds(given.start))
             found["startingOffsetsByTimestampStrategy"] = "latest"
-        if self.keeps_undecodable and ("decode" in found or "decodeKey" in found):
+        if self.keeps_undecodable:
             found["undecodable"] = "keep"
         return found | dict(given.options or {})
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from ottla.model.errors import OttlaError
 from ottla.pipeline import cluster_questions
-from ottla.pipeline.spec import MapStep, PythonStep, Spec, StatefulStep
+from ottla.pipeline.service.modules import beside
+from ottla.pipeline.spec import PIPELINE_NAME, MapStep, PythonStep, Spec, StatefulStep
 
 DEPLOYED: Final = "ottla-pipelines"
 STATUS: Final = "ottla-pipelines-status"
@@ -28,7 +29,7 @@ class Deployed:
     spec: str
     """The text of its file."""
     modules: Mapping[str, str] = field(default_factory=dict)
-    """Python files beside it that its steps name, by their paths."""
+    """Python files beside it that its steps need, by their paths."""
     at: float = 0.0
 
     def to_json(self) -> bytes:
@@ -53,7 +54,11 @@ class Told:
 
 
 def deployed(value: bytes) -> Deployed:
-    return Deployed(**json.loads(value))
+    """ValueError or TypeError if it is no such thing; its name becomes that of a folder."""
+    found = Deployed(**json.loads(value))
+    if not PIPELINE_NAME.fullmatch(found.name):
+        raise ValueError(f"{found.name!r} is no name of a pipeline")
+    return found
 
 
 def told(value: bytes) -> Told:
@@ -62,14 +67,12 @@ def told(value: bytes) -> Told:
 
 def of_spec(spec: Spec, file: Path) -> Deployed:
     """With the Python files beside the spec that it needs."""
-    modules: dict[str, str] = {}
-    for entry in spec.steps.values():
-        if isinstance(entry.step, PythonStep | MapStep | StatefulStep):
-            name = str(getattr(entry.step, entry.kind)).partition(":")[0]
-            path = Path(*name.split(".")).with_suffix(".py")
-            if (spec.folder / path).exists():
-                modules[str(path)] = (spec.folder / path).read_text(encoding="utf-8")
-    return Deployed(spec.name, file.read_text(encoding="utf-8"), modules, time.time())
+    names = [
+        str(getattr(entry.step, entry.kind)).partition(":")[0]
+        for entry in spec.steps.values()
+        if isinstance(entry.step, PythonStep | MapStep | StatefulStep)
+    ]
+    return Deployed(spec.name, file.read_text(encoding="utf-8"), beside(spec.folder, names), time.time())
 
 
 def unpack(one: Deployed, folder: Path) -> Path:

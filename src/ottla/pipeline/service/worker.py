@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from ottla.model.errors import OttlaError
 from ottla.pipeline.checkpoint import Checkpoint
 from ottla.pipeline.service import records
 from ottla.pipeline.service.records import DEPLOYED, GROUP, LOGS, STATUS, Deployed, Told
@@ -62,8 +63,9 @@ class Pipeline:
         folder = self._worker.folder / "specs" / self.one.name
         try:
             file = records.unpack(self.one, folder)
-        except OSError as error:
-            self._error = f"{folder} cannot be written: {error.strerror}"
+        except (OSError, OttlaError) as error:
+            told = error.strerror if isinstance(error, OSError) else error
+            self._error = f"{folder} cannot be written: {told}"
             self.supervised.has_started(now)
             self.supervised.has_ended(now)
             return
@@ -142,6 +144,9 @@ class Worker:
         self._say = say
         self._session_timeout_s = session_timeout_s
         self._producer: Any = None
+        self._catching_up: dict[int, dict[bytes, Any]] = {}
+        """Of partitions that were not yet read to their ends: the newest record of each pipeline. Only then is it known
+        what is still deployed, and how."""
 
     def serve(self, should_stop: Callable[[], bool]) -> None:
         from confluent_kafka import Consumer, Producer
@@ -156,6 +161,7 @@ class Worker:
                 "enable.auto.commit": "false",
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
+                "enable.partition.eof": "true",
                 "session.timeout.ms": int(self._session_timeout_s * 1000),
                 "heartbeat.interval.ms": int(self._session_timeout_s * 300),
                 "max.poll.interval.ms": 600_000,  # stopping pipelines may take long
@@ -166,8 +172,8 @@ class Worker:
         try:
             while not should_stop():
                 message = consumer.poll(0.3)
-                if message is not None and message.error() is None:
-                    self._heard(message)
+                if message is not None:
+                    self.hear(message)
                 for pipeline in list(self.pipelines.values()):
                     pipeline.tend()
                 self._producer.poll(0)
@@ -181,9 +187,15 @@ class Worker:
 
         for one in partitions:
             one.offset = OFFSET_BEGINNING  # the table of what is deployed
+            self.catch_up(one.partition)
         consumer.assign(partitions)
 
+    def catch_up(self, partition: int) -> None:
+        self._catching_up[partition] = {}
+
     def _taken(self, consumer: Any, partitions: list[Any]) -> None:
+        for one in partitions:
+            self._catching_up.pop(one.partition, None)
         self._leave({one.partition for one in partitions})
 
     def _leave(self, partitions: set[int]) -> None:
@@ -194,7 +206,22 @@ class Worker:
                 pipeline.tell("stopped")
                 del self.pipelines[name]
 
-    def _heard(self, message: Any) -> None:
+    def hear(self, message: Any) -> None:
+        """A record of the topic of specs, or that a partition has no more now."""
+        from confluent_kafka import KafkaError
+
+        behind = self._catching_up.get(message.partition())
+        if (error := message.error()) is not None:
+            if error.code() == KafkaError._PARTITION_EOF and behind is not None:
+                del self._catching_up[message.partition()]
+                for newest in behind.values():
+                    self._act_on(newest)
+        elif behind is not None:
+            behind[message.key()] = message
+        else:
+            self._act_on(message)
+
+    def _act_on(self, message: Any) -> None:
         name = (message.key() or b"").decode()
         pipeline = self.pipelines.get(name)
         if message.value() is None:
@@ -202,7 +229,7 @@ class Worker:
                 self._say(f"{name}: undeployed")
                 pipeline.stop()
                 del self.pipelines[name]
-                self._producer.produce(STATUS, None, name)
+                self._produce(STATUS, None, name)
             return
         try:
             one = records.deployed(message.value())
@@ -217,7 +244,13 @@ class Worker:
 
     def log(self, name: str, line: str) -> None:
         self._say(f"{name}: {line}")
-        self._producer.produce(LOGS, line.encode(), name, headers=[("worker", self.name.encode())])
+        self._produce(LOGS, line.encode(), name, headers=[("worker", self.name.encode())])
 
     def tell(self, told: Told) -> None:
-        self._producer.produce(STATUS, told.to_json(), told.name)
+        self._produce(STATUS, told.to_json(), told.name)
+
+    def _produce(self, topic: str, value: bytes | None, name: str, **more: Any) -> None:
+        try:
+            self._producer.produce(topic, value, name, **more)
+        except BufferError:  # the cluster has been away for long; what pipelines say must not stop them
+            pass
