@@ -28,7 +28,7 @@ def test_a_replica_that_is_moved_to_it_is_made(tmp_path: Path, monkeypatch: pyte
     with running_cluster(tmp_path, 3, BROKERS) as cluster:
         address = f"127.0.0.1:{cluster.ports[1]}"
         admin = AdminClient({"bootstrap.servers": address})
-        for future in admin.create_topics([NewTopic(TOPIC, replica_assignment=[[1]])]).values():
+        for future in admin.create_topics([NewTopic(TOPIC, num_partitions=1, replica_assignment=[[1]])]).values():
             future.result()
         node = cluster.nodes[3]
         cluster.on_loop(lambda: node.logs.dirs[-1].fail(OSError(EIO, "it is broken")))

@@ -88,7 +88,7 @@ TESTED = {
     "broker/test_replication_configs.py::test_partitions_of_a_leader_are_dealt_to_several_fetchers": (
         "num.replica.fetchers",
     ),
-    "broker/test_replication_configs.py::test_leaders_hold_back_followers_that_topics_name": (
+    "broker/test_replication_configs.py::test_leaders_that_topics_name_hold_back_followers": (
         "leader.replication.throttled.rate", "leader.replication.throttled.replicas",
     ),
     "broker/test_replication_configs.py::test_followers_hold_back_what_topics_name": (

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from tests.metadata.test_image_and_delta import histories
 
 from ottla.metadata import snapshot
+from ottla.metadata.controller.features import LATEST_METADATA_VERSION
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.image import EMPTY_IMAGE, METADATA_VERSION, MetadataImage
 from ottla.metadata.records.base import MetadataRecord
+from ottla.metadata.records.feature_level_record import FeatureLevelRecord
 from ottla.metadata.snapshot import Surroundings
 from ottla.model.errors import OttlaError
 from ottla.raft import snapshot_format
@@ -28,7 +30,7 @@ VOTERS = VoterSet.of(
 @given(histories())
 def test_an_image_comes_back_from_its_snapshot(history: list[MetadataRecord]) -> None:
     delta = MetadataDelta(EMPTY_IMAGE)
-    delta.replay_all(history)
+    delta.replay_all([FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION), *history])
     image = delta.apply(41, 7)
 
     id, data = snapshot.id_of(image), snapshot.encode(image, 456, Surroundings(123))

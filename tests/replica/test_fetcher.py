@@ -72,6 +72,9 @@ class LeaderOfTwo:
             row["diverging_epoch"] = {"epoch": diverging[0], "end_offset": diverging[1]}
         self._say(ErrorCode.none, 77, [{"topic_id": TOPIC_ID, "partitions": [row]}])
 
+    def answer_nothing(self) -> None:
+        self._say(ErrorCode.none, 77, [])
+
     def refuse(self, code: ErrorCode) -> None:
         """The whole request."""
         self._say(code, 0, [])
@@ -155,6 +158,10 @@ class Stage:
         """What the leader has sent; nothing else happens yet."""
         self._do(self.leader.answer, records, diverging)
 
+    def hear_nothing(self) -> None:
+        """To what was asked while the partition rested."""
+        self._do(self.leader.answer_nothing)
+
     def refused(self, code: ErrorCode) -> None:
         self._do(self.leader.refuse, code)
 
@@ -229,6 +236,7 @@ def test_a_log_that_went_on_in_another_log_dir_while_it_was_to_be_cut_is_cut_the
     machine.pass_time(SETTINGS.backoff_s)
     assert stage.leader.offsets == [0, 2, 5, 5]
     stage.around.meanwhile = lambda: None
+    stage.hear_nothing()
     stage.take(b"", diverging=(EPOCH, 2))
     machine.pass_time(0.0)
     assert stage.leader.offsets == [0, 2, 5, 5, 2]
@@ -244,6 +252,7 @@ def test_a_batch_that_begins_before_the_log_and_is_damaged_is_asked_for_again(ma
     assert (stage.condition, stage.partition.log.end_offset) == (Condition.RESTING, 1)
     machine.pass_time(SETTINGS.backoff_s)
     assert stage.leader.offsets == [3, 1]
+    stage.hear_nothing()
     stage.take(stored(5, 1))
     assert stage.leader.offsets == [3, 1, 6]
 
