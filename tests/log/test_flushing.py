@@ -32,6 +32,19 @@ def syncs(machine: Machine) -> int:
 
 
 class TestFlushMessages:
+    def test_what_was_to_be_cut_and_is_not_is_synced_again(self, machine: Machine) -> None:
+        """Else whoever waits for it would wait for ever: a follower asks for no more before."""
+        log = machine.open(flush_messages=1)
+        machine.call(append, log, batch())
+        machine.call(append, log, batch())
+        machine.pass_time()
+        machine.call(log.doubt_from, 1)
+        machine.pass_time()
+        assert (log.flushed_offset, log.committable_offset) == (1, 1)
+        machine.call(log.doubt_from, None)
+        machine.pass_time()
+        assert (log.flushed_offset, log.committable_offset) == (2, 2)
+
     def test_nothing_is_committable_before_its_sync(self, machine: Machine) -> None:
         log = machine.open(flush_messages=1)
         machine.call(append, log, batch())

@@ -62,6 +62,12 @@ def test_so_it_is_in_many_more_worlds(first: int) -> None:
         assert not outcome.violations, outcome.report()
 
 
+@pytest.mark.parametrize("seed", [28, 133])
+def test_what_seeds_have_found_stays_mended(seed: int) -> None:
+    outcome = run(seed, Variation(rage_s=20.0, workloads=TIERS))
+    assert not outcome.violations, outcome.report()
+
+
 def test_one_seed_is_one_story() -> None:
     again = run(1, STORM)
     assert first_difference(ended(1).trace, again.trace) is None

@@ -506,6 +506,8 @@ class PartitionLog(ReadableLog):
         self._flush_limit = offset
         if offset is not None:
             self.flushed_offset = min(self.flushed_offset, offset)
+        elif self.flushed_offset < self._due_flush:  # somebody waits for it
+            self.flush()
 
     def cut_at(self, end_offset: int, producers: Producers) -> None:
         """The segments end there now, and what is known of producers does: all that tells of more is taken back."""

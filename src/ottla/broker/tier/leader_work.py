@@ -174,8 +174,10 @@ class LeaderWork:
         """A copy that has failed, as far as the store lets us; the next round goes on where this one fails."""
         try:
             await self.delete([segment])
-        except (StoreError, LeadershipOver) as error:
+        except StoreError as error:
             _log.info("%s: a copy that failed is taken away later: %s", self.of.key, error)
+        except LeadershipOver:  # the new leader may have deleted it before the last of it was put
+            await self._take_back(segment)
 
     def _left_over(self, log: PartitionLog) -> list[RemoteSegment]:
         """Deletions that were begun, and copies that nobody finishes any more, once there are others of the same
