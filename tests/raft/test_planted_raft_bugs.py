@@ -37,7 +37,7 @@ MANY_CHANGES = replace(CHANGES, faults=60, down_for_ms=1500, leaders_die_young=0
             # These take three or four coincidences. Hundreds of storms from seed 0 on find them: too many.
             (bugs.commit_an_old_epoch_by_counting, YOUNG_LEADERS, 510, 20),
             (bugs.change_voters_before_the_last_change_is_committed, CHANGES, 60, 20),
-            (bugs.keep_the_voters_of_a_truncated_log, MANY_CHANGES, 310, 10),
+            (bugs.keep_the_voters_of_a_truncated_log, MANY_CHANGES, 1535, 10),
             (bugs.leave_the_only_one_with_the_change_out, CHANGES, 195, 20),
         ]
     ],
