@@ -209,9 +209,12 @@ class _Run:
             world.ask(leader, RemoveVoterRequest("cluster", self.random.choice(gone or voters.keys)))
 
     def _replace_disk(self) -> None:
-        """Once: a second loss could take the only copy that is left of what was committed."""
+        """Once: a second loss could take the only copy that is left of what was committed. And only where three vote,
+        also by what is not committed yet: of two none may be lost."""
         leader = self.world.leader
-        if self._wiped or leader is None or len(leader.quorum.voters) < 3 or len(self.world.checks.leaders) < 2:
+        if self._wiped or leader is None or len(self.world.checks.leaders) < 2:
+            return
+        if any(len(member.quorum.voters) < 3 for member in self.world.members.values()):
             return
         id = self.random.choice(list(self.world.members))
         self._wiped = True
