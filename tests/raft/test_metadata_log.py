@@ -94,3 +94,19 @@ def test_a_log_restarts_where_a_snapshot_ends() -> None:
         assert (again.start_offset, again.end_offset, again.epoch_starts) == (42, 44, [EpochStart(7, 42)])
 
     asyncio.run(story())
+
+
+def test_trimmed_segments_that_a_loss_of_power_brings_back_cost_nothing_of_what_comes_after() -> None:
+    async def story() -> None:
+        env = an_env()
+        log = a_log(env, segment_bytes=500)  # a segment for each batch
+        await log.flush()
+        folder = "/data/__cluster_metadata-0"
+        env.disk.open(f"{folder}/{6:020}-{2:010}.checkpoint", create=True).close()
+        for suffix in (".log", ".index", ".timeindex"):  # the first is there again, the second is not
+            env.disk.remove(f"{folder}/{2:020}{suffix}")
+
+        again = MetadataLog.open(env, "/data", log_config())
+        assert (again.start_offset, again.end_offset, bases(again)) == (6, 10, [6, 8])
+
+    asyncio.run(story())

@@ -59,6 +59,8 @@ class LoadRequest:
     high_watermark: int | None = None
     was_compacted: bool = False
     """Offsets may be missing, even if the topic is not compacted any more."""
+    given_up_below: int = 0
+    """Segments that end before it are not needed, though the log may begin there."""
 
 
 def load_log(env: Env, request: LoadRequest) -> PartitionLog:
@@ -189,7 +191,8 @@ class _Loader:
             names = self._disk.list_dir(folder)
         bases = sorted(name[: -len(LOG_SUFFIX)] for name in names if name.endswith(LOG_SUFFIX))
         # Retention has given these up before the crash, and their removal was undone by a loss of power.
-        given_up = [base for base, following in pairwise(bases) if int(following) <= self._request.start_offset]
+        below = max(self._request.start_offset, self._request.given_up_below)
+        given_up = [base for base, following in pairwise(bases) if int(following) <= below]
         if given_up and not self._producers.has_snapshot(int(bases[len(given_up)])):
             given_up = []  # what they tell of producers is nowhere else
         kept = bases[len(given_up) :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.env.files import write_atomically
-from ottla.env.ports import Buffer, Env
+from ottla.env.ports import Buffer, Disk, Env
 from ottla.log.checkpoints import write_topic_id
 from ottla.log.partition_log import PartitionLog
 from ottla.log.paths import PARTITION_METADATA
@@ -15,6 +15,7 @@ from ottla.log.truncation import truncate_fully_and_start_at, truncate_to
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ottla.raft.log_view import EpochStart
+from ottla.raft.snapshot_format import SUFFIX, parse_name
 from ottla.record.batch import parse_header
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
@@ -33,7 +34,11 @@ class MetadataLog:
             env.disk.make_dirs(folder)
             write_atomically(env.disk, f"{folder}/{PARTITION_METADATA}", write_topic_id(METADATA_TOPIC_ID))
             env.disk.sync_dir(log_dir)
-        request = LoadRequest(folder, METADATA_PARTITION, METADATA_TOPIC_ID, config, clean=False)
+        request = LoadRequest(
+            *(folder, METADATA_PARTITION, METADATA_TOPIC_ID, config),
+            clean=False,
+            given_up_below=_snapshot_end(env.disk, folder),
+        )
         return cls(env, load_log(env, request))
 
     @property
@@ -103,3 +108,10 @@ class MetadataLog:
     async def stop(self) -> None:
         await self.log.settle()
         self.log.stop()
+
+
+def _snapshot_end(disk: Disk, folder: str) -> int:
+    """How far the latest snapshot goes. A loss of power may bring back some of the segments that were trimmed for it:
+    what is missing between them is no loss, and what comes after them is none of theirs."""
+    found = (parse_name(name) for name in disk.list_dir(folder))
+    return max((each[0].offset for each in found if each is not None and each[1] == SUFFIX), default=0)
