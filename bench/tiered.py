@@ -55,17 +55,17 @@ def rewrite(node: Node, port: int) -> None:
 
 def first_start(node: Node, port: int) -> Memory:
     node.format()
-    rewrite(node, port)
-    node.start()
-    memory = Memory(node.pid)
-    memory.start()
-    return memory
+    return _started(node, port)
 
 
 def restart(node: Node, port: int) -> Memory:
     """With nothing in its memory."""
     node.stop()
     node.forget_clients()
+    return _started(node, port)
+
+
+def _started(node: Node, port: int) -> Memory:
     rewrite(node, port)
     node.start()
     memory = Memory(node.pid)

@@ -51,7 +51,8 @@ def test_what_expires_goes_while_copies_fail(scene: Scene) -> None:
     assert consume(running.address, 40, end) == list(range(40, end))
 
 
-def test_copies_go_on_while_nothing_can_be_deleted(scene: Scene) -> None:
+def refused_to_delete(scene: Scene) -> int:
+    """All is in the store, some of it has expired, and the store does not let it go. Gives the end of the log."""
     running, store = scene
     create(running.address)
     end = produce(running.address, 0, 8)
@@ -59,6 +60,12 @@ def test_copies_go_on_while_nothing_can_be_deleted(scene: Scene) -> None:
     running.on_loop(lambda: store.fail("delete"))
     configure(running.address, retention_bytes="2000")
     until(lambda: "delete" in {each[0] for each in store.asked})
+    return end
+
+
+def test_copies_go_on_while_nothing_can_be_deleted(scene: Scene) -> None:
+    running, store = scene
+    end = refused_to_delete(scene)
     end = produce(running.address, end, 8)
     until_local_from(running, end)
     running.on_loop(store.heal)
@@ -67,12 +74,7 @@ def test_copies_go_on_while_nothing_can_be_deleted(scene: Scene) -> None:
 
 def test_a_deletion_that_was_begun_is_gone_on_with_when_copying_is_off(scene: Scene) -> None:
     running, store = scene
-    create(running.address)
-    end = produce(running.address, 0, 8)
-    until_local_from(running, end)
-    running.on_loop(lambda: store.fail("delete"))
-    configure(running.address, retention_bytes="2000")
-    until(lambda: "delete" in {each[0] for each in store.asked})
+    refused_to_delete(scene)
     configure(running.address, local_retention_ms="-2", remote_log_copy_disable="true")
     running.on_loop(store.heal)
     accounted_for(running)

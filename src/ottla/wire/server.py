@@ -47,9 +47,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.software = ("unknown", "unknown")  # name and version, as the client tells them (KIP-511)
         self.ended = ""  # once it has: closed, reset, or by broker
         self.memo: Any = None  # for the API that serves this connection most: what it need not find out again
-        self.patient_key = (
-            b""  # of requests that are much and can wait for those of others: two bytes, once there are such
-        )
+        self.patient_key = b""  # two bytes, once there are requests that are much and can wait for those of others
         self._settings = settings
         self._transport: asyncio.Transport | None = None
         self._closing: asyncio.Transport | None = None  # that still sends what was answered
@@ -148,12 +146,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._take(data)
 
     def _gives_way(self, data: memoryview) -> bool:
-        return data[4:6] == self.patient_key and self._settings.turn.give_way(self._others_went_first)
-
-    def _others_went_first(self) -> None:
-        self._turn_has_come()
-        if self._aside:
-            self._rest()
+        return data[4:6] == self.patient_key and self._settings.turn.give_way(self._turn_has_come)
 
     def eof_received(self) -> bool:
         return False
@@ -373,6 +366,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _turn_has_come(self) -> None:
         self._postponed -= 1
         self._go_on()
+        if self._aside:  # it has to wait for something else as well
+            self._rest()
 
     def _must_not_read(self) -> bool:
         """Not even to learn that the client has gone."""
