@@ -19,7 +19,7 @@ from ottla.model.names import TopicPartition
 from ottla.spark.client_settings import ClientSettings
 from ottla.spark.cluster import GROUP, TRANSACTION, Cluster, Refused, request_of
 from ottla.spark.encoder import Encoded, sealed
-from ottla.wire.varint import uvarint
+from ottla.wire.pieces import count, text
 
 _PRODUCE, _OFFSET_FETCH, _INIT_PRODUCER_ID, _ADD_PARTITIONS, _ADD_OFFSETS, _END_TXN, _TXN_OFFSET_COMMIT = (
     0, 9, 22, 24, 25, 26, 28,
@@ -282,19 +282,12 @@ def _produce_9(
     transactional_id: str | None, timeout_ms: int, place: TopicPartition, records: Sequence[Buffer]
 ) -> list[Buffer]:
     """The body of a request with one record batch, which is not copied into it."""
-    one, no_tags = b"\2", b"\0"  # a length is written one higher
+    one, no_tags = count(1, True), b"\0"
     before = (
-        _compact(transactional_id), _ACKS_AND_TIMEOUT.pack(_ALL, timeout_ms),
-        one, _compact(place.topic), one, _INDEX.pack(place.partition), uvarint(sum(map(len, records)) + 1),
+        text(transactional_id, True), _ACKS_AND_TIMEOUT.pack(_ALL, timeout_ms),
+        one, text(place.topic, True), one, _INDEX.pack(place.partition), count(sum(map(len, records)), True),
     )  # fmt: skip
     return [b"".join(before), *records, no_tags * 3]
-
-
-def _compact(text: str | None) -> bytes:
-    if text is None:
-        return b"\0"
-    encoded = text.encode()
-    return uvarint(len(encoded) + 1) + encoded
 
 
 def _reaches(last: int, sequence: int) -> bool:
