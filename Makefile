@@ -20,6 +20,8 @@ DEV    := $(VENV)/.installed-dev
 SPARK  := $(VENV)/.installed-spark
 AGAIN  := $(MAKE)
 PIP    := $(BIN)/python tools/pip_install.py
+# As pip does with what it installs: else, where Python is told to write no bytecode, each process compiles all of it.
+COMPILE := $(BIN)/python -m compileall -q src
 ARGS   ?=
 DURATION ?= 30
 # More of them than a small machine has cores: many tests wait for a process or for a client's timer.
@@ -37,6 +39,7 @@ $(RUN): pyproject.toml constraints.txt
 	@echo "Preparing $(VENV) (only the first time) ..."
 	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) -m venv failed; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	@$(PIP) -e .
+	@$(COMPILE)
 	@touch $@
 
 $(DEV): $(RUN)
@@ -55,9 +58,11 @@ up: $(RUN)
 	@exec $(BIN)/ottla up --spark --spark-first '$(AGAIN) -s $(SPARK)' $(ARGS)
 
 test: lint
+	@$(COMPILE)
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow and not kafka and not spark' $(ARGS)
 
 test-long: lint
+	@$(COMPILE)
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --hypothesis-profile=others -m 'not kafka and not spark' $(ARGS)
 
 test-kafka: $(DEV)
@@ -79,9 +84,11 @@ sim-mutants: $(DEV)
 	tests/sim/test_simulated_transactions.py tests/sim/test_simulated_tiers.py -k planted_bug $(ARGS)
 
 bench: $(DEV)
+	@$(COMPILE)
 	@$(BIN)/python -m bench.run $(ARGS)
 
 bench-cluster: $(DEV)
+	@$(COMPILE)
 	@$(BIN)/python -m bench.cluster $(ARGS)
 
 torture: $(DEV)

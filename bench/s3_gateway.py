@@ -12,12 +12,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from ottla.testing.apache_kafka import free_port, listening
 
 BUCKET = "bench"
 _KEY, _SECRET = "bench", "bench-secret"
-_SMALL = 64 * 1024
 
 
 class NoGateway(RuntimeError):
@@ -77,37 +77,65 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], what: str) -> None:
         time.sleep(0.02)
 
 
+class _End(asyncio.Protocol):
+    """One end of the way. What comes in goes out at the other end after a while, and nothing of it waits for what was
+    sent before it, as on a long line. Handed on as it came: the line must not need a processor that is being measured.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._transport: asyncio.Transport | None = None
+        self._early: list[bytes] = []
+        self.other: _End | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by its type
+        for data in self._early:
+            self._transport.write(data)
+
+    def data_received(self, data: bytes) -> None:
+        assert self.other is not None
+        if self._seconds:
+            asyncio.get_running_loop().call_later(self._seconds, self.other.send, data)
+        else:
+            self.other.send(data)
+
+    def send(self, data: bytes) -> None:
+        if self._transport is None:
+            self._early.append(data)
+        elif not self._transport.is_closing():
+            self._transport.write(data)
+
+    def pause_writing(self) -> None:
+        if self.other is not None and self.other._transport is not None:
+            self.other._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.other is not None and self.other._transport is not None:
+            self.other._transport.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.other is not None:
+            asyncio.get_running_loop().call_later(self._seconds, self.other.close)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
 async def _serve(near: int, far: int, seconds: float) -> None:
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, late: float) -> None:
-        """Of what is under way nothing waits for what was sent before it, as on a long line."""
-        loop = asyncio.get_running_loop()
-        line: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(1024)
+    loop = asyncio.get_running_loop()
+    connecting: set[asyncio.Task[object]] = set()
 
-        async def deliver() -> None:
-            while True:
-                due, data = await line.get()
-                if (left := due - loop.time()) > 0:
-                    await asyncio.sleep(left)
-                if not data:
-                    break
-                writer.write(data)
-                await writer.drain()
-            writer.close()
+    def connected() -> _End:
+        here, there = _End(seconds), _End(0.0)
+        here.other, there.other = there, here
+        task = asyncio.ensure_future(loop.create_connection(lambda: there, "127.0.0.1", far))
+        connecting.add(task)
+        task.add_done_callback(connecting.discard)
+        return here
 
-        delivering = asyncio.ensure_future(deliver())
-        try:
-            while data := await reader.read(16 * _SMALL):
-                await line.put((loop.time() + late, data))
-        except OSError:
-            pass
-        await line.put((loop.time() + late, b""))
-        await asyncio.gather(delivering, return_exceptions=True)
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, to_there = await asyncio.open_connection("127.0.0.1", far, limit=32 * _SMALL)
-        await asyncio.gather(pump(reader, to_there, seconds), pump(there, writer, 0.0))
-
-    server = await asyncio.start_server(connected, "127.0.0.1", near, limit=32 * _SMALL)
+    server = await loop.create_server(connected, "127.0.0.1", near)
     await server.serve_forever()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ottla.env.disk import PosixDisk
@@ -19,3 +20,14 @@ def test_what_is_written_out_early_is_as_it_was(tmp_path: Path) -> None:
     file.sync()
     assert (file.size(), file.pread(1, 19_999)) == (20_000, b"\x03")
     file.close()
+
+
+def test_a_lock_that_is_let_go_twice_closes_nothing_else(tmp_path: Path) -> None:
+    unlock = PosixDisk().lock(str(tmp_path / ".lock"))
+    unlock()
+    other = os.open(tmp_path, os.O_RDONLY)  # has the number now
+
+    unlock()
+
+    os.close(other)
+    PosixDisk().lock(str(tmp_path / ".lock"))()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import socket
 from collections.abc import Iterator
 
 import pytest
 
-from ottla.env.tcp import is_loopback, tune
+from ottla.env.tcp import BorrowedSocket, is_loopback, socket_of, tune
 
 needs_a_choice = pytest.mark.skipif(
     not hasattr(socket, "TCP_CONGESTION"), reason="this system has one congestion control for all connections"
@@ -57,3 +59,24 @@ def test_small_messages_go_at_once(sock: socket.socket, host: str) -> None:
 )
 def test_what_is_within_the_machine(host: str, answer: bool) -> None:
     assert is_loopback(host) is answer
+
+
+def test_a_loop_that_ends_in_the_middle_of_a_connection_closes_no_file_of_others() -> None:
+    """The transport has closed its socket, and its number is another file's, when a protocol is let go of."""
+    ours, theirs = socket.socketpair()
+    number = ours.fileno()
+
+    async def borrow() -> BorrowedSocket | None:
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(asyncio.Protocol, ours)
+        return socket_of(transport)
+
+    borrowed = asyncio.run(borrow())
+    assert borrowed is not None and borrowed.fileno() == number
+    ours.close()
+    other = os.open(os.devnull, os.O_RDONLY)
+    assert other == number
+
+    del borrowed
+
+    os.close(other)
+    theirs.close()

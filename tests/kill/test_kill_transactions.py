@@ -33,15 +33,17 @@ Kill = Callable[[Callable[[], None]], None]
 
 
 class Transformer:
-    """The client's process; it is killed and started again."""
+    """The client's process; it is killed and started again. All of its lives write to one log."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, log: Path) -> None:
         self._command = [sys.executable, str(PROGRAM), address, "transform"]
+        self.log = log
         self._process = self._start()
         self.died_at: Counter[str] = Counter()
 
     def _start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(self._command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with self.log.open("a") as log:
+            return subprocess.Popen(self._command, stdin=subprocess.PIPE, stderr=log, text=True)
 
     def kill_at(self, step: Step, feed_more: Callable[[], None]) -> None:
         self.look()
@@ -72,8 +74,8 @@ class Transformer:
 
 
 @contextmanager
-def transforming(address: str) -> Iterator[Transformer]:
-    client = Transformer(address)
+def transforming(address: str, log: Path) -> Iterator[Transformer]:
+    client = Transformer(address, log)
     try:
         yield client
     finally:
@@ -142,7 +144,7 @@ def kill_and_check(address: str, client: Transformer, kills: list[Kill], seed: i
     while len(found := committed(address)) < fed and time.monotonic() < deadline:
         client.look()
         time.sleep(0.2)
-    assert sorted(found) == list(range(fed)), f"seed {seed}"
+    assert sorted(found) == list(range(fed)), f"seed {seed}; what the client said: {client.log}"
 
 
 def test_a_client_and_its_node_are_killed(tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ def test_a_client_and_its_node_are_killed(tmp_path: Path) -> None:
             node.kill()
             node.start()
 
-        with transforming(node.address) as client:
+        with transforming(node.address, tmp_path / "client.log") as client:
             deaths: list[Kill] = [partial(client.kill_at, step) for step in (Step.FLUSHED, Step.COMMITTING)]
             kill_and_check(node.address, client, [deaths[0], restart, deaths[1], restart], seed=5)
             assert client.died_at.keys() == {Step.FLUSHED, Step.COMMITTING}
@@ -166,7 +168,7 @@ def test_two_hundred_kills_of_clients_coordinators_and_leaders(tmp_path: Path) -
     with running_processes(tmp_path, 3) as cluster:
         create(cluster.bootstrap, 3)
         dice = random.Random(11)
-        with transforming(cluster.bootstrap) as client:
+        with transforming(cluster.bootstrap, tmp_path / "client.log") as client:
             kills: list[Kill] = [partial(client.kill_at, step) for step in islice(cycle(Step), 66)]
             kills += [_restart(cluster, lambda: _coordinator(cluster)) for _ in range(67)]
             kills += [_restart(cluster, lambda: _leader(cluster, dice)) for _ in range(67)]

@@ -18,6 +18,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 SOURCE: Final = "numbers"
 SINK: Final = "squares"
 GROUP: Final = "transform"
+LOGGED: Final = {"debug": "eos,cgrp,broker", "log_level": 7}
+"""To stderr, so that a client that does not go on can be asked why afterwards."""
 
 
 class Step(StrEnum):
@@ -62,12 +64,12 @@ def main(address: str, name: str) -> None:
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
             "session.timeout.ms": 6000,
-            "log_level": 0,
+            **LOGGED,
         }
     )
     consumer.subscribe([SOURCE])
     producer = Producer(
-        {"bootstrap.servers": address, "transactional.id": name, "transaction.timeout.ms": 10_000, "log_level": 0}
+        {"bootstrap.servers": address, "transactional.id": name, "transaction.timeout.ms": 10_000, **LOGGED}
     )
     producer.init_transactions(60)
     death = Death()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 import pytest
 from tests.log.given import (
@@ -297,6 +298,36 @@ class TestTails:
         machine.disk.remove(f"{FOLDER}/{bases[2]:020d}.log")
         log = machine.open(clean=False, settings=log.config)
         assert log.end_offset == bases[2]
+
+    @pytest.mark.parametrize(
+        ("epochs", "told", "begins_at", "ends_at"),
+        [
+            pytest.param(b"0\n1\n0 0\n", {}, 0, 0, id="it was lost"),
+            pytest.param(None, {}, 0, 0, id="with the epochs"),
+            pytest.param(b"0\n1\n0 4\n", {}, 4, 40, id="Apache Kafka gave it up"),
+            pytest.param(b"0\n1\n0 0\n", {"start_offset": 4}, 4, 40, id="it was given up"),
+            pytest.param(b"0\n1\n0 0\n", {"recovery_point": 6}, 4, 40, id="what was flushed is not lost"),
+            pytest.param(b"0\n1\n0 0\n", {"clean": True}, 4, 40, id="nothing is lost by a stop"),
+        ],
+    )
+    def test_or_the_first(
+        self, machine: Machine, epochs: bytes | None, told: dict[str, Any], begins_at: int, ends_at: int
+    ) -> None:
+        """Else a replica would come back with a hole that nobody sees, and might lead."""
+        log = machine.open(segment_bytes=200)
+        for _ in range(20):
+            append(log, batch(2))
+        assert log.segments[1].base_offset == 4
+        machine.host.crash()
+        machine.disk.remove(f"{FOLDER}/{0:020d}.log")
+        machine.disk.remove(f"{FOLDER}/leader-epoch-checkpoint")
+        if epochs is not None:
+            machine.overwrite(f"{FOLDER}/leader-epoch-checkpoint", epochs)
+        log = machine.open(settings=log.config, **({"clean": False} | told))
+        assert (log.start_offset, log.end_offset) == (begins_at, ends_at)
+        append(log, batch(2))
+        log = machine.after_crash(log)
+        assert (log.start_offset, log.end_offset) == (begins_at, ends_at + 2)
 
     def test_a_compacted_history_is_not_taken_for_a_loss(self, machine: Machine) -> None:
         """The topic's policy was changed after its compaction: batches with gaps between them are the sign."""

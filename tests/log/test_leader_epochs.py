@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.log.given import FOLDER, Machine, append, batch, epochs_in
+from tests.log.given import FOLDER, NOW, Machine, append, batch, epochs_in
 
 from ottla.log.epochs import EpochStart, LeaderEpochs
+from ottla.record.batch import parse_header
+from ottla.record.builder import build_batch
+from ottla.record.records import Record
 
 UNKNOWN = (-1, -1)
 END = 100
@@ -141,6 +144,28 @@ class TestOnDisk:
         machine.disk.remove(f"{FOLDER}/leader-epoch-checkpoint")
         log = machine.open(settings=log.config)
         assert log.epochs.starts == epochs_in(log)
+
+    @pytest.mark.parametrize(
+        ("stored", "begins"),
+        [
+            pytest.param(b"0\n2\n0 0\n1 5\n", 5, id="the file knows"),
+            pytest.param(b"0\n1\n0 0\n", 4, id="right after what is left"),
+            pytest.param(b"0\n2\n0 0\n1 3\n", 4, id="a file of another history"),
+        ],
+    )
+    def test_an_epoch_begins_before_what_compaction_has_left_of_it(
+        self, machine: Machine, stored: bytes, begins: int
+    ) -> None:
+        """Else who has records of the epoch before it in that place would keep them."""
+        log = machine.open(cleanup_policy="compact")
+        for base, epoch in ((0, 0), (3, 0), (7, 1), (9, 1)):
+            data = build_batch([Record(b"k", b"v", NOW)], base_offset=base, leader_epoch=epoch)
+            log.append_as_is(data, [parse_header(data)], NOW)
+        assert log.epochs.starts == [(0, 0), (1, 4)]  # as a follower hears of it
+        machine.host.crash()
+        machine.overwrite(f"{FOLDER}/leader-epoch-checkpoint", stored)
+        log = machine.open(clean=False, settings=log.config)
+        assert log.epochs.starts == [(0, 0), (1, begins)]
 
     def test_what_recovery_learns_is_written_down(self, machine: Machine) -> None:
         """Else the next recovery, which begins later, would take the epoch to begin where it looks first."""

@@ -24,10 +24,10 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def vote_twice_in_an_epoch(patch: pytest.MonkeyPatch) -> None:
     may_grant = elections._may_grant
 
-    def forgetful(replica: Replica, request: VoteRequest) -> bool:
+    def forgetful(replica: Replica, now: int, request: VoteRequest) -> bool:
         voted, replica.voted = replica.voted, None
         try:
-            return may_grant(replica, request)
+            return may_grant(replica, now, request)
         finally:
             replica.voted = voted
 

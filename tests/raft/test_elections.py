@@ -35,12 +35,12 @@ LOG_END = OffsetAndEpoch(10, 3)
 ENDPOINTS = {i: Endpoint("CONTROLLER", f"n{i}", 9093) for i in (1, 2, 3)}
 
 
-def a_voter(stored: ElectionState | None = None, end: OffsetAndEpoch = LOG_END) -> Quorum:
-    """Node 1 of three, with a log that ends like this."""
+def a_voter(stored: ElectionState | None = None, end: OffsetAndEpoch = LOG_END, me: int = 1) -> Quorum:
+    """Node 1 of three, with a log that ends like this; or another one, who is no voter by that log."""
     controls = ControlHistory(VoterSet.static((1, 2, 3), ENDPOINTS))
     log = LogView(controls, end_offset=end.offset, durable_offset=end.offset, epochs=[EpochStart(end.epoch, 0)])
-    me = VoterNode(ReplicaKey(1, DIRECTORY), (ENDPOINTS[1],), VersionRange(0, 1))
-    quorum = Quorum(me, CLUSTER, log, stored, below=lambda n: 0)
+    node = VoterNode(ReplicaKey(me, DIRECTORY), (Endpoint("CONTROLLER", f"n{me}", 9093),), VersionRange(0, 1))
+    quorum = Quorum(node, CLUSTER, log, stored, below=lambda n: 0)
     quorum.start(0)
     return quorum
 
@@ -167,8 +167,8 @@ def test_a_pre_vote_binds_nobody() -> None:
     assert quorum.epoch == 3
 
 
-def following(leader_id: int = 2, epoch: int = 4) -> Quorum:
-    quorum = a_voter(ElectionState(3))
+def following(leader_id: int = 2, epoch: int = 4, me: int = 1) -> Quorum:
+    quorum = a_voter(ElectionState(3), me=me)
     quorum.request(1, "begin", BeginQuorumEpochRequest(CLUSTER, Leader(leader_id, epoch, (ENDPOINTS[leader_id],))))
     assert quorum.role is Role.FOLLOWER
     return quorum
@@ -187,6 +187,24 @@ def test_who_fetched_from_a_leader_refuses_pre_votes_against_him() -> None:
     assert isinstance(before, VoteResponse)
     assert isinstance(after, VoteResponse)
     assert (before.granted, after.granted) == (True, False)
+
+
+def test_who_does_not_know_that_he_is_a_voter_refuses_them_only_as_long_as_the_leader_answers() -> None:
+    """Else a leader could be the last that ever was: one that was lost while it added a voter, of whose votes the next
+    one needs that of the new voter, who has not heard of it."""
+    quorum = following(me=4)
+    destination = quorum.replica.destination(2, (ENDPOINTS[2],))
+    assert destination is not None
+    quorum.response(2, destination, 1, FetchResponse(Leader(2, 4), high_watermark=5))
+    timeout = quorum.replica.settings.fetch_timeout_ms
+
+    early = asked(quorum, vote(4, pre=True, of=3), now=timeout)
+    late = asked(quorum, vote(4, pre=True, of=3), now=timeout + 3)
+
+    assert quorum.role is Role.FOLLOWER
+    assert isinstance(early, VoteResponse)
+    assert isinstance(late, VoteResponse)
+    assert (early.granted, late.granted) == (False, True)
 
 
 @pytest.mark.parametrize(

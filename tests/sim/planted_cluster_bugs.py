@@ -170,7 +170,7 @@ def accept_sequences_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def vote_for_everybody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(elections, "_may_grant", lambda replica, request: True)
+    patch.setattr(elections, "_may_grant", lambda *_: True)
 
 
 def forget_whom_it_voted_for(patch: pytest.MonkeyPatch) -> None:

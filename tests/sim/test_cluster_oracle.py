@@ -149,6 +149,18 @@ def test_nobody_is_taken_into_the_isr_who_is_fenced(fenced: bool) -> None:
     assert (told.oracle.violations != []) == fenced
 
 
+@pytest.mark.parametrize(("disk", "needs_help"), [(TOPIC, False), (UUID(int=8), True)])
+def test_a_last_leader_whose_disk_is_a_new_one_needs_help(disk: UUID, needs_help: bool) -> None:
+    """Though the partition is younger than the disk: he was given it as the one that he had been."""
+    told = Told()
+    told.brokers = {
+        1: BrokerImage(1, 7, TOPIC, (), {}, None, fenced=False, in_controlled_shutdown=False, directories=(disk,))
+    }
+    told.publish(isr=(), leader=-1, last_known_elr=(1,), partition_epoch=1)
+
+    assert told.oracle.needs_help(told.oracle.partitions[KEY]) == needs_help
+
+
 def test_whoever_looks_closer_is_told_of_each_change_of_an_isr() -> None:
     told, seen = Told(), []
     told.oracle.on_isr = lambda story: seen.append((story.isr, story.elr))

@@ -71,7 +71,8 @@ def rows(batches: Iterable[pa.RecordBatch]) -> list[Row]:
     for batch in batches:
         batch.validate(full=True)
         times = batch.column("timestamp").cast(pa.int64()).to_pylist()
-        for row, time in zip(batch.to_pylist(), times, strict=True):
+        others = batch.drop_columns(["timestamp"])  # damage may name a year that Python does not know
+        for row, time in zip(others.to_pylist(), times, strict=True):
             headers = row.get("headers")
             found.append(
                 (

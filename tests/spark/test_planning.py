@@ -6,9 +6,11 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tier.given import segment
 
 from ottla.model.names import TopicPartition
 from ottla.spark.planning import SMALL, Range, limited, tasks
+from ottla.spark.tier_planning import InTier
 
 some_ranges = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), max_size=12).map(
     lambda bounds: [Range(TopicPartition("t", n), a, a + size) for n, (a, size) in enumerate(bounds)]
@@ -67,3 +69,40 @@ def test_a_limit_is_reached_in_the_end(bounds: dict[TopicPartition, tuple[int, i
             break
         start = limited(start, end, 100)
     assert start == end
+
+
+MIB = 1024 * 1024
+
+
+def in_tier(place: TopicPartition, count: int, size: int, records: int = 1000) -> list[Range]:
+    """Segments of so many bytes that follow each other."""
+    segments = [segment(n, n * records, (n + 1) * records - 1, size=size) for n in range(count)]
+    return [Range(place, one.start_offset, one.end_offset + 1, None, InTier(one)) for one in segments]
+
+
+def test_small_segments_of_the_tier_share_a_task_and_large_ones_have_their_own() -> None:
+    small = tasks(in_tier(A, 9, 16 * MIB, SMALL) + in_tier(B, 3, 16 * MIB, SMALL))
+    assert sorted(map(len, small)) == [3, 4, 5]  # 144 MiB in two tasks of about the same size
+    assert all(len({one.place for one in task}) == 1 for task in small)
+    assert [len(task) for task in tasks(in_tier(A, 4, 1024 * MIB, SMALL))] == [1] * 4
+
+
+def test_segments_of_the_tier_are_spread_if_more_tasks_are_wanted() -> None:
+    assert len(tasks(in_tier(A, 40, MIB), 8)) >= 8
+
+
+def test_what_the_brokers_have_is_not_joined_to_the_tier() -> None:
+    cold = in_tier(A, 2, 16 * MIB, SMALL)
+    warm = Range(A, cold[-1].end, cold[-1].end + SMALL)
+    assert tasks([*cold, warm]) == [cold, [warm]]
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=30), st.none() | st.integers(1, 40))
+def test_every_segment_is_read_once(sizes: list[int], least: int | None) -> None:
+    given = [
+        Range(A, n * 1000, (n + 1) * 1000, None, InTier(segment(n, n * 1000, n * 1000 + 999, size=size * MIB)))
+        for n, size in enumerate(sizes)
+    ]
+    planned = sorted((piece for task in tasks(given, least) for piece in task), key=lambda one: one.start)
+    assert (planned[0].start, planned[-1].end) == (0, 1000 * len(sizes))
+    assert all(a.end == b.start for a, b in pairwise(planned))

@@ -15,6 +15,7 @@ from ottla.spark import tier_planning
 from ottla.spark.cluster import EARLIEST_LOCAL, LATEST, Cluster, Fetched
 from ottla.spark.planning import Range
 from ottla.spark.source_options import source_options
+from ottla.spark.tier_planning import AbortedInTier, InTier
 from ottla.spark.tier_store import TierPlace
 from ottla.tier.remote_log import RemoteLog
 from ottla.tier.remote_segment import RemoteSegment, SegmentState
@@ -88,8 +89,16 @@ def test_a_broker_for_which_the_tier_is_slow_is_asked_again_what_was_aborted(mon
     ]
     segments = [each._replace(has_no_aborted=True) for each in (segment(1, 0, 9), segment(2, 10, 19))]
     found = ranges(monkeypatch, leader, 3, 12, *segments)
-    assert [one.tier.aborted for one in found if one.tier is not None] == [((7, 5),), ((7, 5),)]
+    assert [one.tier.aborted_from(one.start) for one in found if one.tier is not None] == [[(7, 5)], [(7, 5)]]
     assert leader.answers == []
+
+
+def test_a_transaction_that_is_over_does_not_count_for_what_follows() -> None:
+    """Its producer may have committed that."""
+    tier = InTier(segment(1, 0, 99), (AbortedInTier(7, 5, 20), AbortedInTier(8, 12, 60)))
+    assert tier.aborted_from(0) == tier.aborted_from(20) == [(7, 5), (8, 12)]
+    assert tier.aborted_from(21) == [(8, 12)]
+    assert tier.aborted_from(61) == []
 
 
 def test_a_segment_of_another_history_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

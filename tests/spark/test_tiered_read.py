@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -166,6 +167,34 @@ def test_transactions(spark: Any, scene: Scene, isolation: str) -> None:
         aborted = [row for row in direct if row[3].startswith(b"aborted")]
         assert len(aborted) == (5 if isolation == "read_committed" else 15)
         assert len(direct) - len(aborted) == 15
+
+
+def test_what_a_producer_commits_after_it_has_aborted_is_read(spark: Any, scene: Scene) -> None:
+    """Both in one segment, of which tasks read parts: that of the second one begins behind the end of the first."""
+    name, running = "aborts-then-commits", scene.running
+    create(running.address, name, internal_segment_bytes="100000", segment_ms="1500")
+    producer = Producer({"bootstrap.servers": running.address, "transactional.id": name, "linger.ms": 0})
+    producer.init_transactions(60)
+    for turn in range(6):
+        producer.begin_transaction()
+        for number in range(3):
+            producer.produce(name, b"%s %d %d" % (b"aborted" if turn % 3 == 0 else b"kept", turn, number), partition=0)
+            producer.flush()
+        producer.abort_transaction(60) if turn % 3 == 0 else producer.commit_transaction(60)
+    end = partition(running, name).log.end_offset
+    time.sleep(1.6)  # what is written next begins a segment
+    produce_one(running, name)
+    until_tiered(running, name, end)
+    for given in ({}, {"maxRecordsPerPartition": "2"}):
+        direct = rows(read(spark, scene, name, direct=True, isolation="read_committed", **given))
+        assert direct == rows(read(spark, scene, name, direct=False, isolation="read_committed"))
+        assert [row[3].split()[0] for row in direct] == [b"kept"] * 12 + [b"last"]
+
+
+def produce_one(running: RunningNode, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": running.address})
+    producer.produce(topic, b"last", partition=0)
+    assert producer.flush(60) == 0
 
 
 def test_what_is_gone_from_the_store_is_asked_of_the_brokers(spark: Any, scene: Scene) -> None:

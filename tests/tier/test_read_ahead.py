@@ -7,7 +7,7 @@ from uuid import UUID
 from tests.tier.given import OF, segment
 
 from ottla.tier.manifest import CHUNK_BYTES
-from ottla.tier.read_ahead import FIRST, MOST, ReadAhead
+from ottla.tier.read_ahead import FIRST, MOST, ReadAhead, run_of
 
 LONG = segment(1, 0, 9_999, size=100 * CHUNK_BYTES)
 NEXT = segment(2, 10_000, 19_999, size=100 * CHUNK_BYTES)
@@ -15,26 +15,32 @@ NEXT = segment(2, 10_000, 19_999, size=100 * CHUNK_BYTES)
 
 def test_it_grows_for_who_reads_on_and_not_for_who_jumps() -> None:
     ahead = ReadAhead(lambda: 1000 * CHUNK_BYTES)
-    assert [ahead.read(LONG, n, n + 1) for n in range(5)] == [FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST, MOST]
+    assert [ahead.read(LONG, n, n + 1) for n in range(6)] == [FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST, MOST, MOST]
     assert [ahead.read(LONG, n, n + 1) for n in (50, 30, 70)] == [FIRST] * 3
-    assert ahead.read(LONG, 5, 6) == MOST
+    assert ahead.read(LONG, 6, 7) == MOST
 
 
 def test_it_goes_on_in_the_next_segment() -> None:
     ahead = ReadAhead(lambda: 1000 * CHUNK_BYTES)
-    assert not ahead.reaches_beyond(LONG, 90)
     for number in range(90, 96):
         ahead.read(LONG, number, number + 1)
-    assert ahead.reaches_beyond(LONG, 96)
-    assert ahead.beyond(LONG, NEXT, 96) == MOST - 4
+    assert ahead.window(LONG, 96) == MOST
+    ahead.goes_on_in(NEXT, MOST)
     assert ahead.read(NEXT, 0, 1) == MOST
 
 
-def test_many_share_half_of_what_may_be_kept() -> None:
+def test_while_a_run_comes_half_of_the_window_or_more_is_there() -> None:
+    for window in range(1, MOST + 1):
+        run = run_of(window)
+        assert 1 <= run <= max(window // 2, 1)
+    assert run_of(MOST) > 1
+
+
+def test_many_share_three_quarters_of_what_may_be_kept() -> None:
     ahead = ReadAhead(lambda: 40 * CHUNK_BYTES)
     readers = [segment(n, 0, 99, size=100 * CHUNK_BYTES)._replace(of=OF._replace(partition=n)) for n in range(5)]
     windows = [ahead.read(reader, n, n + 1) for n in range(10) for reader in readers]
-    assert sum(windows[-5:]) <= 20
+    assert sum(windows[-5:]) <= 30
     assert min(windows) >= 1
 
 

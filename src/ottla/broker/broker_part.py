@@ -13,6 +13,7 @@ from ottla.broker.apis.registry import ALL
 from ottla.broker.auto_create import AutoCreate
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
+from ottla.broker.fallen_silent import FallenSilent
 from ottla.broker.group_coordinator import GroupCoordinator, offsets_topic
 from ottla.broker.known_partitions import KnownPartitions
 from ottla.broker.lifecycle import Lifecycle, lifecycle_settings
@@ -57,6 +58,7 @@ class BrokerPart:
         }
         if has_tier(node.config):
             internal[REMOTE_METADATA_TOPIC] = lambda: metadata_topic(node.config)
+        node.fallen_silent = FallenSilent(node.env, lambda: node.config.broker_session_timeout_ms)
         node.auto_create = AutoCreate(controller, internal)
 
     lifecycle: Lifecycle
@@ -73,6 +75,7 @@ class BrokerPart:
         await self._listen()
         await self._register()
         self._open_logs()
+        await node.feed.subscribe(node.fallen_silent.publish)
         await node.feed.subscribe(node.replicas.publish)
         await node.feed.subscribe(node.telemetry.publish)
         registration = OwnRegistration(node, self.lifecycle)

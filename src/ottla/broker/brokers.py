@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 from ottla.env.ports import Randomness
@@ -18,12 +19,15 @@ class BrokerAddress(NamedTuple):
     is_fenced: bool
 
 
-def brokers_on(image: MetadataImage, listener: str, *, fenced_too: bool = False) -> list[BrokerAddress]:
-    """Those that have this listener: another one's address may not be reachable from where the client is."""
+def brokers_on(image: MetadataImage, listener: str, fenced: Container[int] = ()) -> list[BrokerAddress]:
+    """Those that have this listener: another one's address may not be reachable from where the client is.
+
+    Of the fenced ones only these.
+    """
     return [
         BrokerAddress(broker.id, endpoint.host, endpoint.port, broker.rack, broker.fenced)
         for broker in image.brokers.values()
-        if (fenced_too or not broker.fenced) and (endpoint := broker.endpoint(listener)) is not None
+        if (not broker.fenced or broker.id in fenced) and (endpoint := broker.endpoint(listener)) is not None
     ]
 
 

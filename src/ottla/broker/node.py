@@ -23,6 +23,7 @@ from ottla.broker.controller_registration import ControllerRegistration
 from ottla.broker.directories import Directories
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dynamic_config import DynamicConfig
+from ottla.broker.fallen_silent import FallenSilent
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.forwarding import Forwarding
 from ottla.broker.group_coordinator import GroupCoordinator
@@ -120,6 +121,7 @@ class Node:
     listening: Listening
     producer_ids: ProducerIds
     auto_create: AutoCreate
+    fallen_silent: FallenSilent
     logs: LogManager
     replicas: Replicas
     directories: Directories

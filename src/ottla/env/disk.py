@@ -131,9 +131,9 @@ class PosixFile:
         self._times.syncs.note(monotonic() - began)
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1  # before it is closed: while it is, another thread may come to do the same
+        if fd >= 0:
+            os.close(fd)
 
     # A deleted segment's file may still be sent to a reader or synced in a thread: whoever lets go last closes it.
     __del__ = close
@@ -206,4 +206,4 @@ class PosixDisk:
         except OSError:
             os.close(fd)
             raise
-        return lambda: os.close(fd)
+        return PosixFile(path, fd, self.times).close

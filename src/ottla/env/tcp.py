@@ -22,15 +22,25 @@ def tune(sock: socket.socket, peer_host: str) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, _CONGESTION, _UNPACED)
 
 
-def socket_of(transport: asyncio.Transport) -> socket.socket | None:
-    """For sending past a transport in which nothing waits; None where it must see the bytes.
+class BorrowedSocket(socket.socket):
+    """A transport's socket, which the transport alone closes.
 
-    To be detached in the end: the transport closes it.
+    To be detached when the connection is lost: from then on the number may be another file's. A loop that ends before
+    it tells of that leaves it to the garbage collector, and an ordinary socket would then close whatever has the number.
     """
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        self.detach()
+
+
+def socket_of(transport: asyncio.Transport) -> BorrowedSocket | None:
+    """For sending past a transport in which nothing waits; None where it must see the bytes."""
     sock = transport.get_extra_info("socket")
     if sock is None or transport.get_extra_info("sslcontext") is not None:
         return None
-    return socket.socket(sock.family, sock.type, sock.proto, sock.fileno())
+    return BorrowedSocket(sock.family, sock.type, sock.proto, sock.fileno())
 
 
 def is_loopback(host: str) -> bool:

@@ -150,9 +150,9 @@ class PartitionLog(ReadableLog):
             self._append_run(view[position : position + size], headers[run:])
 
     def _append_run(self, run: memoryview, headers: Sequence[BatchHeader]) -> None:
-        for header in headers:
-            if header.leader_epoch != self._latest_epoch:
-                self.assign_epoch(header.leader_epoch, header.base_offset)
+        for number, header in enumerate(headers):
+            if header.leader_epoch != self._latest_epoch:  # compaction may have taken the first records of an epoch
+                self.assign_epoch(header.leader_epoch, headers[number - 1].next_offset if number else self.end_offset)
         if self._epochs_to_store:
             self.store_epochs()
         segment, first = self.segments[-1], headers[0]

@@ -38,6 +38,7 @@ from ottla.log.segment import Segment, new_segment, roll_jitter
 from ottla.log.swap_files import finish_swaps
 from ottla.model.config.topic import LogConfig
 from ottla.model.names import TopicPartition
+from ottla.record.batch import BatchHeader
 
 _log = logging.getLogger("ottla.log")
 _EMPTY_FILES: Final = {offset_name(0) + suffix for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
@@ -127,6 +128,12 @@ class _Loader:
         request, now_ms = self._request, self._env.clock.now_ms()
         segments = self._open_segments(now_ms)
         self._epochs = self._load_epochs(segments)
+        if self._has_lost_its_beginning(segments):
+            _log.warning(
+                "%s: records from %d to %d were lost with the power; the log of %s begins anew before them",
+                *(request.folder, request.start_offset, segments[0].base_offset - 1, request.partition),
+            )
+            self._drop(segments, 0)
         local_start = max(request.start_offset, segments[0].base_offset if segments else 0)
         # With a remote tier what lies before the first segment is there, and only the checkpoint says from where on.
         is_tiered = self._config.remote_storage_enable and bool(segments)
@@ -228,13 +235,42 @@ class _Loader:
 
     def _epochs_in(self, segments: list[Segment]) -> LeaderEpochs:
         epochs = LeaderEpochs()
+        end_offset = segments[0].base_offset if segments else 0
         for segment in segments:
             size = self._disk.file_size(segment.path)
             for batch in good_batches(segment.file_for(), 0, size, segment.base_offset):
-                epochs.assign(batch.header.leader_epoch, batch.header.base_offset)
+                if batch.header.leader_epoch > epochs.latest:
+                    epochs.assign(batch.header.leader_epoch, self._began_at(batch.header, end_offset))
+                end_offset = batch.header.next_offset
         return epochs
 
+    def _began_at(self, header: BatchHeader, end_offset: int) -> int:
+        """Where the epoch of a batch began, if what is left of those before it ends there.
+
+        Compaction may have taken its first records. Then the file knows; else it began right after the others. Too
+        early, and a follower fetches again what it has; too late, and it keeps what nobody else has.
+        """
+        for epoch, start_offset in self._stored_epochs:
+            if epoch == header.leader_epoch and end_offset <= start_offset <= header.base_offset:
+                return start_offset
+        return end_offset
+
     # -- trust
+
+    def _has_lost_its_beginning(self, segments: list[Segment]) -> bool:
+        """Whether the first segments are gone, though nobody gave them up: a later file may outlive an earlier one.
+
+        That can only be where nothing was ever flushed. The start moves durably before segments go, and the epochs with
+        it: this is how one knows logs of Apache Kafka, whose checkpoint may say nothing of the start.
+        """
+        request = self._request
+        if request.clean or self._config.remote_storage_enable or not segments:
+            return False
+        begins_at = segments[0].base_offset
+        if max(request.start_offset, request.given_up_below, request.recovery_point) >= begins_at:
+            return False
+        told = self._stored_epochs[0].start_offset if self._stored_epochs else 0
+        return request.recovery_point <= request.start_offset and told < begins_at
 
     def _first_doubtful(self, segments: list[Segment]) -> tuple[int, bool]:
         """The first segment to be read again, from its beginning or not; their number where all is in order."""
@@ -308,10 +344,11 @@ class _Loader:
                     position, from_offset = self._start_of_doubt(segment)
                 self._epochs.truncate_from_end(from_offset)  # the file may be of another history than the batches
                 self._producers.load(segments[: number + 1], from_offset)
+                end_offset = from_offset
             if position == 0 and number > 0:
                 self._producers.keep_snapshot(segment.base_offset)
             size = segment.size
-            end_offset = self._read_again(segment, position, from_offset)
+            end_offset = self._read_again(segment, position, from_offset, end_offset)
             if segment.size < size:
                 self._tell_cut(segment, size - segment.size, end_offset)
                 if self._was_compacted or not self._is_next(end_offset, segments, number + 1):
@@ -355,8 +392,11 @@ class _Loader:
         offsets.entries.truncate(offsets.entries.count - 1)  # that of the first batch that is read again
         return position, header.base_offset
 
-    def _read_again(self, segment: Segment, position: int, from_offset: int) -> int:
-        """Checks batches and makes anew what is told of them elsewhere; `segment.size` then is the good part's."""
+    def _read_again(self, segment: Segment, position: int, from_offset: int, before: int) -> int:
+        """Checks batches and makes anew what is told of them elsewhere; `segment.size` then is the good part's.
+
+        What lies before them ends at `before`.
+        """
         size, interval = segment.size, self._config.index_interval_bytes
         if position == 0:
             segment.begin_rebuild()
@@ -372,9 +412,9 @@ class _Loader:
                 self._was_compacted = True
             segment.note(batch.position, header.size, header.last_offset, header.max_timestamp, interval)
             if header.leader_epoch > self._epochs.latest:
-                self._epochs.assign(header.leader_epoch, header.base_offset)
+                self._epochs.assign(header.leader_epoch, self._began_at(header, before))
             self._producers.note(batch, segment)
-            end_offset = header.next_offset
+            end_offset = before = header.next_offset
         if position == 0:
             segment.finish_rebuild(self._request.recovery_point)
         else:

@@ -37,13 +37,13 @@ def on_vote(replica: Replica, now: int, request: VoteRequest) -> VoteResponse:
         replica.become_unattached(now, request.epoch)
     if request.voter is not None and not request.voter.covers(replica.me):
         return VoteResponse(replica.leader, partition_error=ErrorCode.invalid_voter_key)
-    granted = _may_grant(replica, request)
+    granted = _may_grant(replica, now, request)
     if granted and not request.pre_vote and replica.voted is None:
         replica.vote_for(now, request.replica)
     return VoteResponse(replica.leader, granted)
 
 
-def _may_grant(replica: Replica, request: VoteRequest) -> bool:
+def _may_grant(replica: Replica, now: int, request: VoteRequest) -> bool:
     is_up_to_date = not _is_behind(request.last, replica.log.end)
     match replica.state:
         case Unattached() | Prospective() if request.pre_vote:
@@ -52,8 +52,10 @@ def _may_grant(replica: Replica, request: VoteRequest) -> bool:
             return replica.voted.covers(request.replica)
         case Unattached() | Prospective():
             return replica.leader_id == NOBODY and is_up_to_date
-        case Follower(has_fetched=has_fetched):
-            return request.pre_vote and not has_fetched and is_up_to_date
+        case Follower(fetch_timeout_at=timeout_at, has_fetched=has_fetched):
+            # Who may not stand himself, by what his log says of the voters, stays a follower when the leader is gone.
+            # By a longer log his vote may be the one that is missing.
+            return request.pre_vote and (not has_fetched or now >= timeout_at) and is_up_to_date
         case Candidate() | Resigned():
             return request.pre_vote and is_up_to_date
     return False

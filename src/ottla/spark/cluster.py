@@ -63,7 +63,7 @@ class Topic(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    records: bytes
+    records: Buffer
     aborted: list[tuple[int, int]]
     """Producer id and first offset of aborted transactions."""
     start_offset: int

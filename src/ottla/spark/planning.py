@@ -17,6 +17,10 @@ SMALL: Final = 50_000
 """Offsets that are not worth a task of their own: one costs some 20 ms, in which a million records are read."""
 
 
+TASK_BYTES: Final = 128 * 1024 * 1024
+"""Of the tier, for a task: what Spark gives one of files (spark.sql.files.maxPartitionBytes)."""
+
+
 class Range(NamedTuple):
     """Offsets of one partition, the last of them not included."""
 
@@ -41,7 +45,8 @@ def tasks(ranges: Iterable[Range], min_tasks: int | None = None, max_records: in
         pieces = [part for piece in pieces for part in _split_into(piece, max(round(piece.size / aim), 1))]
     least = SMALL if min_tasks is None else min(SMALL, total // min_tasks)
     most = None if max_records is None else max(max_records, 1)
-    return _packed(pieces, least, most)
+    together = [[piece] for piece in pieces] if max_records is not None else _joined(pieces, min_tasks)
+    return _packed(together, least, most)
 
 
 def _split(one: Range, most: int | None) -> list[Range]:
@@ -53,20 +58,59 @@ def _split_into(one: Range, parts: int) -> list[Range]:
     return [one._replace(start=start, end=end) for start, end in pairwise(bounds) if end > start]
 
 
-def _packed(pieces: Sequence[Range], least: int, most: int | None) -> list[list[Range]]:
-    """Pieces of `least` or more stay alone."""
+def _joined(pieces: Sequence[Range], min_tasks: int | None) -> list[list[Range]]:
+    """Segments of the tier that follow each other are read together, so that small ones do not make a task each."""
+    runs: list[list[Range]] = []
+    for piece in pieces:
+        before = runs[-1][-1] if runs else None
+        follows = before is not None and before.place == piece.place and before.end == piece.start
+        if before is not None and follows and before.tier is not None and piece.tier is not None:
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    most = TASK_BYTES
+    if min_tasks is not None:
+        most = min(most, max(sum(map(_tier_bytes, pieces)) // min_tasks, 1))
+    return [part for run in runs for part in _parts_of(run, most)]
+
+
+def _parts_of(run: list[Range], most: int) -> list[list[Range]]:
+    """Equally large ones, of about as many bytes at most, and of whole pieces."""
+    total = sum(map(_tier_bytes, run))
+    count = max(ceil(total / most), 1)
+    parts: dict[int, list[Range]] = {}
+    before = 0
+    for piece in run:
+        size = _tier_bytes(piece)
+        middle = before + size / 2
+        parts.setdefault(int(middle * count / max(total, 1)), []).append(piece)
+        before += size
+    return list(parts.values())
+
+
+def _tier_bytes(piece: Range) -> int:
+    """About; none where that is not known."""
+    if piece.tier is None:
+        return 0
+    segment = piece.tier.segment
+    return segment.size * piece.size // max(segment.end_offset - segment.start_offset + 1, 1)
+
+
+def _packed(together: Sequence[list[Range]], least: int, most: int | None) -> list[list[Range]]:
+    """What has `least` or more stays alone."""
     packed: list[list[Range]] = []
     small: list[Range] = []
     size = 0
-    for piece in pieces:
-        if piece.size >= least:
-            packed.append([piece])
+    for pieces in together:
+        own = sum(piece.size for piece in pieces)
+        if own >= least:
+            packed.append(pieces)
             continue
-        if small and (size + piece.size > least or (most is not None and size + piece.size > most)):
+        if small and (size + own > least or (most is not None and size + own > most)):
             packed.append(small)
             small, size = [], 0
-        small.append(piece)
-        size += piece.size
+        small.extend(pieces)
+        size += own
     if small:
         packed.append(small)
     return packed

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.env.object_store import ObjectMissing
@@ -17,10 +18,14 @@ from ottla.spark.client_settings import ClientSettings
 from ottla.spark.cluster import EARLIEST, Cluster, Fetched, OutOfRange, TopicGone
 from ottla.spark.formats.columns import Column
 from ottla.spark.planning import Range
-from ottla.spark.tier_store import TierPlace, reader_of
+from ottla.spark.tier_store import TierPlace, stream_of
+from ottla.tier.segment_stream import Span
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ottla.env.ports import Buffer
+    from ottla.tier.segment_stream import SegmentStream
 
 _log = logging.getLogger("ottla.spark")
 _clusters: dict[tuple[int, ClientSettings], Cluster] = {}
@@ -49,8 +54,11 @@ def read_ranges(reading: Reading, ranges: Sequence[Range]) -> Iterator[pa.Record
     """OttlaError, with the partition and the offset, if something cannot be read or is lost."""
     gc.freeze()  # what a worker has imported would be walked through by every collection
     steps = _Steps(reading, ranges)
-    while steps.is_going_on:
-        yield from steps.next_batches()
+    try:
+        while steps.is_going_on:
+            yield from steps.next_batches()
+    finally:
+        steps.close()
 
 
 class _Steps:
@@ -61,6 +69,9 @@ class _Steps:
         self._under_way: Future[Fetched] | None = None
         self._offset = 0
         self._heard_at = time.monotonic()
+        self._stream: SegmentStream | None = None
+        self._streamed: list[Range] = []
+        self._given_up: Range | None = None
         if self._left:
             self._go_to(self._left[0].start)
 
@@ -110,16 +121,32 @@ class _Steps:
 
     async def _fetch(self, one: Range, offset: int) -> Fetched:
         """From the store what is there. Of what has gone from it meanwhile the brokers say what became of it."""
-        if one.tier is not None and self._reading.tier is not None:
-            reader, most_bytes = reader_of(self._reading.tier), self._reading.client.fetch_bytes
+        if one.tier is not None and self._reading.tier is not None and one is not self._given_up:
             try:
-                records = await reader.read(one.tier.segment, offset, most_bytes, at_least_one=True)
+                records = await self._from_store(self._reading.tier, one)
             except ObjectMissing as error:
                 _log.info("%s is read from the brokers from offset %d on: %s", one.place, offset, error)
-            else:
-                if records:
-                    return Fetched(bytes(records), list(one.tier.aborted), 0, one.end)
+                records = None
+            if records is not None:
+                return Fetched(records, one.tier.aborted_from(offset), 0, one.end)
+            self._given_up = one
         return await self._cluster.fetch(one.place, one.topic_id, offset)
+
+    async def _from_store(self, place: TierPlace, one: Range) -> Buffer | None:
+        """The next batches of a range; all that follow it in the store are under way with it."""
+        if one not in self._streamed:
+            self._streamed = list(takewhile(lambda each: each.tier is not None, self._left))
+            spans = [Span(each.tier.segment, each.start, each.end) for each in self._streamed if each.tier is not None]
+            self._stream = stream_of(place, spans)
+        assert self._stream is not None
+        return await self._stream.read(self._streamed.index(one))
+
+    def close(self) -> None:
+        """Nobody reads on, perhaps before the end."""
+        if self._under_way is not None:
+            self._under_way.cancel()
+        if self._stream is not None:
+            loop_thread.loop().call_soon_threadsafe(self._stream.close)
 
     def _check_progress(self, has_come: bool, fetched: Fetched) -> None:
         if has_come:

@@ -29,11 +29,23 @@ from ottla.tier.told import Logs, hear
 _AT_ONCE: Final = 32
 
 
+class AbortedInTier(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Of the record that ended it, or later if that is not in the tier."""
+
+
 class InTier(NamedTuple):
-    """Where the records of a range are, and which transactions in it were aborted: producer id and first offset."""
+    """Where the records of a range are, and which transactions in it were aborted."""
 
     segment: RemoteSegment
-    aborted: tuple[tuple[int, int], ...] = ()
+    aborted: tuple[AbortedInTier, ...] = ()
+
+    def aborted_from(self, offset: int) -> list[tuple[int, int]]:
+        """As an answer to Fetch has them: those that are over before an offset do not count from there on. Their
+        producer may have committed what follows."""
+        return [(txn.producer_id, txn.first_offset) for txn in self.aborted if txn.last_offset >= offset]
 
 
 class _Span(NamedTuple):
@@ -81,7 +93,7 @@ async def _cut(cluster: Cluster, place: TierPlace, one: Range, remote: RemoteLog
             tier=InTier(
                 segment,
                 tuple(
-                    (txn.producer_id, txn.first_offset)
+                    AbortedInTier(txn.producer_id, txn.first_offset, txn.last_offset)
                     for txn in aborted
                     if txn.first_offset < piece.end and txn.last_offset >= piece.start
                 ),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from ottla.env.object_store import ObjectStore
+    from ottla.tier.chunks import Chunks
     from ottla.tier.reader import SegmentReader
+    from ottla.tier.segment_stream import SegmentStream, Span
 
-_KEPT_BYTES: Final = 64 * 1024 * 1024
+_KEPT_BYTES: Final = 16 * 1024 * 1024
 _READS_AT_ONCE: Final = 8
-_readers: dict[tuple[int, TierPlace], SegmentReader] = {}
 
 
 class TierPlace(NamedTuple):
@@ -18,15 +21,35 @@ class TierPlace(NamedTuple):
     options: tuple[tuple[str, str], ...] = ()
 
 
+class _Open(NamedTuple):
+    store: ObjectStore
+    chunks: Chunks
+    reader: SegmentReader
+
+
+_open: dict[tuple[int, TierPlace], _Open] = {}
+
+
 def reader_of(place: TierPlace) -> SegmentReader:
-    """The same one for all tasks of this process: what one has read ahead serves the next. Every chunk is checked."""
+    """Of indexes above all."""
+    return _opened(place).reader
+
+
+def stream_of(place: TierPlace, spans: Sequence[Span]) -> SegmentStream:
+    from ottla.tier.segment_stream import SegmentStream
+
+    return SegmentStream(*_opened(place), spans)
+
+
+def _opened(place: TierPlace) -> _Open:
+    """The same for all tasks of this process, with its open connections."""
     key = (os.getpid(), place)
-    if key not in _readers:
+    if key not in _open:
         from ottla.env.obstore_store import open_store
         from ottla.tier.chunks import Chunks
         from ottla.tier.reader import SegmentReader
 
         store = open_store(place.url, dict(place.options))
         chunks = Chunks(store, lambda: _KEPT_BYTES, lambda: _READS_AT_ONCE)
-        _readers[key] = SegmentReader(chunks, lambda: _KEPT_BYTES)
-    return _readers[key]
+        _open[key] = _Open(store, chunks, SegmentReader(chunks, lambda: _KEPT_BYTES))
+    return _open[key]

@@ -2,7 +2,7 @@
 
 A chunk is read once, however many wait for it, and checked against the manifest before anyone sees it: in a thread,
 where it is copied to its place too. What is asked for comes before what is only read ahead. What is read ahead comes
-several chunks at a time: fewer requests, and more under way to a store that is far.
+several chunks at a time (read_ahead.py): fewer requests, and more under way to a store that is far.
 
 The oldest chunk of a log goes first, whether it was read or not: who reads on would otherwise keep what he has had and
 lose what was read ahead for him. Indexes stay for as long as they are used.
@@ -21,7 +21,7 @@ from ottla.env.object_store import ObjectStore
 from ottla.env.ports import Buffer
 from ottla.tier.layout import Kind, object_key
 from ottla.tier.manifest import CHUNK_BYTES, DamagedObject, Manifest, Sums, read_manifest
-from ottla.tier.read_ahead import MOST
+from ottla.tier.read_ahead import MOST, chunks_in
 from ottla.tier.remote_segment import RemoteSegment
 from ottla.tier.slots import Chunk, Slots
 
@@ -74,7 +74,7 @@ class Chunks:
         task = self._manifests.get(segment.id)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
             task = self._manifests[segment.id] = asyncio.ensure_future(self._read_manifest(segment))
-            task.add_done_callback(_heard)
+            task.add_done_callback(heard)
             while len(self._manifests) > _MANIFESTS:
                 self._manifests.popitem(last=False)
         self._manifests.move_to_end(segment.id)
@@ -127,10 +127,15 @@ class Chunks:
         """A small object; empty for one that the segment does not have."""
         return b"".join([chunk.view for chunk in await self.all(segment, kind)])
 
-    def read_ahead(self, segment: RemoteSegment, first: int, count: int) -> None:
-        """Somebody reads on from a chunk: those that follow are brought as soon as nobody waits for others."""
-        last = -(-segment.size // CHUNK_BYTES)
-        for number in range(first, min(first + count, last)):
+    def read_ahead(self, segment: RemoteSegment, first: int, count: int, run: int = 1) -> None:
+        """Somebody reads on from a chunk: those that follow are brought, so many by one request. What does not make a
+        whole run waits until it does: he would be asking for chunk after chunk, and each time wait for the store."""
+        end, last = first + count, chunks_in(segment)
+        self.bring(segment, first, last if end >= last else end - end % run)
+
+    def bring(self, segment: RemoteSegment, first: int, end: int) -> None:
+        """As soon as nobody waits for others."""
+        for number in range(first, end):
             key: ChunkKey = (segment.id, Kind.LOG, number)
             if key not in self._kept and key not in self._coming:
                 self._ahead[key] = segment
@@ -168,10 +173,19 @@ class Chunks:
                 self._coming.pop(key, None)
                 if not future.done():
                     future.cancel() if error is None else future.set_exception(error)
-                _heard(future)
+                heard(future)
             self._go_on()
 
         task.add_done_callback(done)
+
+    async def with_manifest(self, segment: RemoteSegment, name: str, start: int, end: int) -> tuple[Buffer, Manifest]:
+        """A part of one of its objects, not checked yet, and what it is to be checked by: asked for side by side."""
+        known = asyncio.ensure_future(self.manifest(segment))
+        try:
+            return await self._store.get(name, start, end), await known
+        finally:
+            if not known.done():
+                known.cancel()
 
     async def _read(self, segment: RemoteSegment, coming: dict[ChunkKey, asyncio.Future[Chunk]]) -> None:
         """Who waits for one gets what came, not what is kept: that may have been given up before he looks at it."""
@@ -179,13 +193,7 @@ class Chunks:
         name = object_key(segment, kind)
         start = number * CHUNK_BYTES
         end = start + len(coming) * CHUNK_BYTES
-        known = asyncio.ensure_future(self.manifest(segment))
-        try:
-            data = await self._store.get(name, start, end)
-            manifest = await known
-        finally:
-            if not known.done():
-                known.cancel()
+        data, manifest = await self.with_manifest(segment, name, start, end)
         room = len(data)
         self._make_room(room)
         try:
@@ -226,7 +234,7 @@ class Chunks:
             self._kept[key] = chunk
 
 
-def _heard(task: asyncio.Future[Any]) -> None:
+def heard(task: asyncio.Future[Any]) -> None:
     """Whoever waits for it is told; an error that nobody waits for any more is none."""
     if not task.cancelled():
         task.exception()

@@ -14,15 +14,26 @@ from ottla.tier.manifest import CHUNK_BYTES
 from ottla.tier.remote_segment import RemotePartition, RemoteSegment
 
 FIRST: Final = 2  # chunks
-MOST: Final = 16
+MOST: Final = 32
+_RUN: Final = 4
 _KNOWN: Final = 1000
 _RECENT: Final = 32  # reads
 
 
+def chunks_in(segment: RemoteSegment) -> int:
+    return -(-segment.size // CHUNK_BYTES)
+
+
+def run_of(window: int) -> int:
+    """How many chunks come by one request where so many are read ahead. They are asked for when all of them are in
+    reach, and the other half of the window is there or under way meanwhile."""
+    return max(min(_RUN, window // 2), 1)
+
+
 class ReadAhead:
     def __init__(self, most_bytes: Callable[[], int]) -> None:
-        """`most_bytes` is what may be kept. Half of it is for what is read ahead, so that it is there when it is asked
-        for."""
+        """`most_bytes` is what may be kept. Three quarters of it are for what is read ahead: with more, what comes
+        would push out what has not been asked for yet."""
         self._most_bytes = most_bytes
         self._windows: OrderedDict[tuple[UUID, int], int] = OrderedDict()
         self._recent: deque[tuple[UUID, int]] = deque(maxlen=_RECENT)
@@ -31,19 +42,18 @@ class ReadAhead:
     def read(self, segment: RemoteSegment, first: int, last: int) -> int:
         """Somebody has read from a chunk to another one: how many are read ahead, from that one on."""
         self._recent.append((segment.of.topic_id, segment.of.partition))
-        share = self._most_bytes() // 2 // CHUNK_BYTES // len(set(self._recent))
+        share = self._most_bytes() * 3 // 4 // CHUNK_BYTES // len(set(self._recent))
         window = min(max(2 * self._windows.get((segment.id, first), 0), FIRST), max(share, 1), MOST)
         self._note(segment, last, window)
         return window
 
-    def reaches_beyond(self, segment: RemoteSegment, last: int) -> bool:
-        return last + self._windows.get((segment.id, last), 0) > -(-segment.size // CHUNK_BYTES)
+    def window(self, segment: RemoteSegment, last: int) -> int:
+        """What was said of a read that ended in a chunk."""
+        return self._windows.get((segment.id, last), 0)
 
-    def beyond(self, segment: RemoteSegment, following: RemoteSegment, last: int) -> int:
-        """How many chunks of the next segment belong to that. Who begins there reads on."""
-        window = self._windows.get((segment.id, last), 0)
+    def goes_on_in(self, following: RemoteSegment, window: int) -> None:
+        """A window reaches into a segment: who begins there reads on."""
         self._note(following, 0, window)
-        return last + window - -(-segment.size // CHUNK_BYTES)
 
     def _note(self, segment: RemoteSegment, chunk: int, window: int) -> None:
         self._windows[segment.id, chunk] = window

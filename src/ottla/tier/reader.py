@@ -14,7 +14,7 @@ from ottla.record.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, parse_hea
 from ottla.tier.chunks import Chunks
 from ottla.tier.layout import Kind, object_key
 from ottla.tier.manifest import CHUNK_BYTES, DamagedObject
-from ottla.tier.read_ahead import ReadAhead
+from ottla.tier.read_ahead import ReadAhead, chunks_in, run_of
 from ottla.tier.remote_segment import RemoteSegment
 from ottla.tier.stretch import NOTHING, Stretch
 
@@ -37,7 +37,7 @@ class SegmentReader:
         None if the batch is larger than it may be; NOTHING if the segment has none from there on, since it was
         compacted before it was copied.
         """
-        found = await self._find(segment, offset)
+        found = await self.place_of(segment, offset)
         if found is None:
             return NOTHING
         position, header = found
@@ -47,10 +47,11 @@ class SegmentReader:
         if size < header.size:
             return None
         size = max(self._at_hand(segment, position, size), header.size)
-        data = await self._stretch(segment, position, size)
-        last = data.end // CHUNK_BYTES
-        self._chunks.read_ahead(segment, last, self._ahead.read(segment, position // CHUNK_BYTES, last))
-        return data
+        last = (position + size) // CHUNK_BYTES
+        window = self._ahead.read(segment, position // CHUNK_BYTES, last)
+        self._ask_for(segment, position, size)  # before what is read ahead, which does not wait for it
+        self._read_ahead(segment, last, window, window)
+        return await self._stretch(segment, position, size)
 
     def _at_hand(self, segment: RemoteSegment, position: int, size: int) -> int:
         """How much of it need not be waited for, to the end of the first chunk at least: that is given at once, and the
@@ -62,18 +63,31 @@ class SegmentReader:
             number += 1
         return min(number * CHUNK_BYTES - position, size)
 
-    def go_on(self, segment: RemoteSegment, read: Stretch, following: Callable[[], RemoteSegment | None]) -> None:
-        """Reads ahead in the next segment as well, if that is so far."""
+    def _read_ahead(self, segment: RemoteSegment, first: int, count: int, window: int) -> None:
+        """So many chunks of a window are in this segment."""
+        self._chunks.read_ahead(segment, first, count, run_of(window))
+        if chunks_in(segment) > first + 1:  # who reads on will look for his offset there, and should not wait for it
+            self._chunks.expect(segment, Kind.INDEX)
+
+    def go_on(
+        self, segment: RemoteSegment, read: Stretch, following: Callable[[RemoteSegment], RemoteSegment | None]
+    ) -> None:
+        """Reads ahead in the next segments as well, if that is so far."""
         last = read.end // CHUNK_BYTES
-        if self._ahead.reaches_beyond(segment, last) and (then := following()) is not None:
-            self._chunks.read_ahead(then, 0, self._ahead.beyond(segment, then, last))
+        window = self._ahead.window(segment, last)
+        left = last + window - chunks_in(segment)
+        while left > 0 and (then := following(segment)) is not None:
+            self._ahead.goes_on_in(then, window)
+            self._read_ahead(then, 0, left, window)
+            left -= chunks_in(then)
+            segment = then
 
     async def find_time(self, segment: RemoteSegment, timestamp: int, from_offset: int) -> bytes | None:
         """The first batch, not wholly below an offset, that may have a record at or after a time."""
         times = _Entries([await self._chunks.whole(segment, Kind.TIME_INDEX)], _TIME_ENTRY)
         number = bisect_left(times, timestamp, key=itemgetter(0))
         start = max(segment.start_offset + (times[number - 1][1] if number > 0 else 0), from_offset)
-        found = await self._find(segment, min(start, segment.end_offset))
+        found = await self.place_of(segment, min(start, segment.end_offset))
         while found is not None:
             position, header = found
             if header.max_timestamp >= timestamp and header.last_offset >= from_offset:
@@ -97,7 +111,8 @@ class SegmentReader:
 
     # -- places
 
-    async def _find(self, segment: RemoteSegment, offset: int) -> tuple[int, BatchHeader] | None:
+    async def place_of(self, segment: RemoteSegment, offset: int) -> tuple[int, BatchHeader] | None:
+        """Of the batch that holds an offset, or the next one; none if the segment has none from there on."""
         position = 0
         if offset > segment.start_offset:
             if self._chunks.expect(segment, Kind.INDEX):  # what it will lead to is brought beside it, not after it
@@ -133,11 +148,18 @@ class SegmentReader:
             raise DamagedObject(f"{object_key(segment, Kind.LOG)}: there is no batch at position {position}")
         return position, header
 
+    def _ask_for(self, segment: RemoteSegment, position: int, size: int) -> range:
+        """By one request if there is a turn for it, else side by side."""
+        numbers = range(position // CHUNK_BYTES, (position + size - 1) // CHUNK_BYTES + 1)
+        if len(numbers) > 1:
+            self._chunks.bring(segment, numbers.start, numbers.stop)
+        for number in numbers:
+            self._chunks.expect(segment, Kind.LOG, number)
+        return numbers
+
     async def _stretch(self, segment: RemoteSegment, position: int, size: int) -> Stretch:
-        first, last = position // CHUNK_BYTES, (position + size - 1) // CHUNK_BYTES
-        if last > first:  # side by side
-            self._chunks.read_ahead(segment, first, last - first + 1)
-        chunks = [await self._chunks.chunk(segment, Kind.LOG, number) for number in range(first, last + 1)]
+        numbers = self._ask_for(segment, position, size)
+        chunks = [await self._chunks.chunk(segment, Kind.LOG, number) for number in numbers]
         return Stretch(object_key(segment, Kind.LOG), chunks, position, size)
 
 

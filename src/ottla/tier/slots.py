@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap as mapping
 import os
 import sys
+from collections.abc import Callable
 from mmap import mmap
 from threading import Lock
 from typing import Final
@@ -105,5 +106,5 @@ class _MemoryFile:
     def write(self, data: Buffer, position: int) -> bool:
         return os.pwrite(self._fd, data, position) == len(data)
 
-    def __del__(self) -> None:
-        os.close(self._fd)
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self._fd)  # when the interpreter ends, `os` may be gone before this

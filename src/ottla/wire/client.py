@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from struct import Struct
@@ -18,7 +17,7 @@ from typing import Any, Final, NamedTuple, Self, cast
 
 from ottla import __version__
 from ottla.env.ports import Buffer, Env
-from ottla.env.tcp import socket_of
+from ottla.env.tcp import BorrowedSocket, socket_of
 from ottla.model.errors import ErrorCode, OttlaError
 from ottla.wire import codec
 
@@ -93,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         self.versions: dict[int, VersionRange] = {}
         self.on_lost: Callable[[Connection, ConnectionFailed], None] | None = None
         self._transport: asyncio.Transport | None = None
-        self._socket: socket.socket | None = None  # the transport's
+        self._socket: BorrowedSocket | None = None  # the transport's
         self._lost: ConnectionFailed | None = None
         self._has_ended = False
         self._pending: deque[_Pending] = deque()

@@ -15,7 +15,7 @@ from collections import deque
 from struct import Struct
 from typing import Any, Final, cast
 
-from ottla.env.tcp import socket_of, tune
+from ottla.env.tcp import BorrowedSocket, socket_of, tune
 from ottla.wire.buffers import Lent
 from ottla.wire.codec import MalformedRequest
 from ottla.wire.connection_settings import ConnectionSettings as ConnectionSettings
@@ -73,7 +73,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._handling = False
         self._out: list[bytes | bytearray] = []
         self._out_bytes = 0
-        self._socket: socket.socket | None = None  # the transport's, for sending past it
+        self._socket: BorrowedSocket | None = None  # the transport's, for sending past it
 
     # -- asyncio's side
 

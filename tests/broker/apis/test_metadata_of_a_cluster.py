@@ -47,6 +47,7 @@ class Node:
         self.env = SimpleNamespace(random=SimpleNamespace(below=lambda n: n - 1))
         self.metadata_answers = AnswerCache()
         self.replicas = SimpleNamespace(lost_leaders=frozenset())
+        self.fallen_silent = SimpleNamespace(ids=frozenset())
         self.dispatcher = SimpleNamespace(
             stats={3: SimpleNamespace(fail=lambda codes: None)}, in_slices=lambda context, body, answer: answer(body)
         )

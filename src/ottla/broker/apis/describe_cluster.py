@@ -21,7 +21,7 @@ _NAMES: Final = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 def handle(context: Context, request: Any) -> Any:
     node = context.node
-    fenced_too = context.version >= 2 and request.include_fenced_brokers
+    fenced = node.image.brokers if context.version >= 2 and request.include_fenced_brokers else ()
 
     def brokers() -> list[dict[str, Any]]:
         return [
@@ -32,7 +32,7 @@ def handle(context: Context, request: Any) -> Any:
                 "rack": broker.rack,
                 "is_fenced": broker.is_fenced,
             }
-            for broker in brokers_on(node.image, context.listener, fenced_too=fenced_too)
+            for broker in brokers_on(node.image, context.listener, fenced)
         ]
 
     return describe(context, request, BROKERS, brokers, lambda: any_controller(node.image, node.env.random))

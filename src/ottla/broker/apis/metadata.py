@@ -8,7 +8,7 @@ Clients ask again and again, and mostly the same: the answer to a question is en
 
 Who asks because the connection to a leader has ended asks before the controller knows of it. If this broker has lost
 that leader too, a moment ago, the answer is LEADER_NOT_AVAILABLE: the client asks again soon, and is not sent to the
-dead.
+dead. And a broker that was found dead is named for as long as Apache Kafka would name it (`fallen_silent`).
 """
 
 from __future__ import annotations
@@ -62,24 +62,32 @@ class _Wanted(NamedTuple):
     ids: tuple[UUID, ...] = ()
 
 
+class _Gone(NamedTuple):
+    """Brokers that most likely are no more, as far as it was known when the question came."""
+
+    leaders: frozenset[int]
+    still_named: frozenset[int]
+
+
 class _Found(NamedTuple):
     topics: list[Topic]
     to_create: list[str]
 
 
 def handle(context: Context, body: memoryview) -> Message | Later:
-    lost = context.node.replicas.lost_leaders
-    question = (context.version, context.listener, context.principal, lost, bytes(body))
-    answer = context.node.metadata_answers.get(context.node.image, question)
+    node = context.node
+    gone = _Gone(node.replicas.lost_leaders, node.fallen_silent.ids)
+    question = (context.version, context.listener, context.principal, gone, bytes(body))
+    answer = node.metadata_answers.get(node.image, question)
     if answer is None:
-        return context.node.dispatcher.in_slices(context, body, partial(_find_out, context, lost, question))
+        return node.dispatcher.in_slices(context, body, partial(_find_out, context, gone, question))
     return _frame(context, answer)
 
 
-def _find_out(context: Context, lost: frozenset[int], question: Hashable, body: Buffer) -> bytes:
+def _find_out(context: Context, gone: _Gone, question: Hashable, body: Buffer) -> bytes:
     image = context.node.image
     version = context.version
-    told, is_repeatable = _answer(context, image, lost, decode_request(_KEY, version, body))
+    told, is_repeatable = _answer(context, image, gone, decode_request(_KEY, version, body))
     answer = Encoded(write_answer(version, told), tuple(errors_of(version, told)))
     if is_repeatable:
         context.node.metadata_answers.put(image, question, len(body), answer)
@@ -93,19 +101,19 @@ def _frame(context: Context, answer: Encoded) -> bytes:
     return _SIZE.pack(len(header) + len(answer.data)) + header + answer.data
 
 
-def _answer(context: Context, image: MetadataImage, lost: frozenset[int], request: Any) -> tuple[Answer, bool]:
+def _answer(context: Context, image: MetadataImage, gone: _Gone, request: Any) -> tuple[Answer, bool]:
     """The answer, and whether the same question can be given it again."""
     wanted = _wanted(context.version, request)
     if isinstance(wanted, ErrorCode):
         return _refusal(request, wanted), True
-    found = _find(context, image, lost, request, wanted)
+    found = _find(context, image, gone.leaders, request, wanted)
     if found.to_create:
         context.node.auto_create.start(found.to_create)
     topics = found.topics
     if context.version >= OPERATIONS and request.include_topic_authorized_operations:
         topics = [_with_operations(context, topic) for topic in topics]
     answer = Answer(
-        brokers_on(image, context.listener),
+        brokers_on(image, context.listener, gone.still_named),
         context.node.cluster_id,
         any_controller(image, context.node.env.random),
         topics,

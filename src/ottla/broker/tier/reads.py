@@ -123,7 +123,7 @@ class TierReads:
             if offset >= partition.log.local_start_offset:
                 return TierRead(_NONE, goes_on_at=offset)
         if data is not None:
-            self.segments.go_on(segment, data, partial(self._next, partition, segment))
+            self.segments.go_on(segment, data, partial(self._next, partition))
         if isolation is not Isolation.READ_COMMITTED:
             return TierRead(_NONE, data)
         if data is None:

@@ -47,6 +47,12 @@ async def brokers(session: Session) -> Brokers:
     return Brokers(answer.cluster_id, found)
 
 
+async def know_brokers(session: Session) -> None:
+    """Unless the session has heard of them. Only those that are alive: Metadata names the dead too, for a while."""
+    if not session.brokers:
+        await brokers(session)
+
+
 async def unregister(session: Session, node_id: int) -> None:
     from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 

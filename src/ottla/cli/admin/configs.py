@@ -164,10 +164,10 @@ async def alter(session: Session, resource: Resource, changes: Sequence[Change],
 
 
 async def _know_brokers(session: Session, broker: int | None) -> None:
-    if broker is not None and not session.brokers:
-        from ottla.cli.admin.topics import topics
+    if broker is not None:
+        from ottla.cli.admin.brokers import know_brokers
 
-        await topics(session, ())
+        await know_brokers(session)
         if not session.brokers:
             raise OttlaError("the cluster names no brokers; is it still starting?")
 

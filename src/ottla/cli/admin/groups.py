@@ -71,10 +71,9 @@ class Group(NamedTuple):
 @asked_again
 async def list_groups(session: Session, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
     """All groups of all brokers, or those in the states and of the types, sorted by name."""
-    from ottla.cli.admin.topics import topics
+    from ottla.cli.admin.brokers import know_brokers
 
-    if not session.brokers:
-        await topics(session, ())
+    await know_brokers(session)
     found: dict[str, ListedGroup] = {}
     for broker in sorted(session.brokers):
         for group in await _listed_by(session, broker, states, types):

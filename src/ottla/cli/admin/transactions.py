@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final, NamedTuple
 
+from ottla.cli.admin.brokers import know_brokers
 from ottla.cli.admin.moving import asked_again
 from ottla.cli.admin.session import Session, raise_for
-from ottla.cli.admin.topics import TopicInfo, topics
+from ottla.cli.admin.topics import TopicInfo
 from ottla.cli.cluster_options import Address
 from ottla.model.errors import ErrorCode, OttlaError
 from ottla.model.names import TopicPartition
@@ -67,8 +68,7 @@ async def list_ids(
     session: Session, states: Sequence[str] = (), longer_than_ms: int = -1, producer_ids: Sequence[int] = ()
 ) -> list[ListedId]:
     """Of all brokers, sorted by name."""
-    if not session.brokers:
-        await topics(session, ())
+    await know_brokers(session)
     found: list[ListedId] = []
     for broker in sorted(session.brokers):
         version = await session.newest(LIST_TRANSACTIONS, 2, broker=broker)

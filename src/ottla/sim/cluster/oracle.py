@@ -74,8 +74,8 @@ class PartitionStory:
     """When the last of them was taken away."""
     replaced: set[int] = field(default_factory=set)
     """Replicas that have new disks, and nothing of the partition yet."""
-    needs_help: bool = False
-    """If nobody leads: who was trusted has a new disk, and only a person can decide to go on with what is left."""
+    has_lost_a_disk: bool = False
+    """Somebody who was trusted has a new disk: if nobody leads, only a person can decide to go on with what is left."""
     excuses: list[tuple[float, int]] = field(default_factory=list)
     """When, and from which offset on, all who were in sync had lost their logs."""
     excused_by: tuple[tuple[int, ...], int] = ((), 0)
@@ -231,7 +231,23 @@ class Oracle(Journal):
             if story.rotten.pop(node, None) is not None:
                 story.mended_at = self.now()
             if node in story.trusted:
-                story.needs_help = True
+                story.has_lost_a_disk = True
+
+    def needs_help(self, story: PartitionStory) -> bool:
+        """Whether nobody will lead until somebody says who shall: what the last leader had was on a disk that is gone.
+
+        Also if he was given the partition before he could tell that his disk is a new one.
+        """
+        now = self.image.partition(*story.id) if self.image is not None else None
+        if self.image is None or now is None:
+            return story.has_lost_a_disk
+        lost = (
+            broker_id in now.replicas
+            and (broker := self.image.brokers.get(broker_id)) is not None
+            and not broker.has_online(now.directory_of(broker_id))
+            for broker_id in now.last_known_elr
+        )
+        return story.has_lost_a_disk or any(lost)
 
     def may_replace_disk(self, node: int) -> bool:
         """Whether some other replica of all that the node has keeps its log: nothing comes back without any."""

@@ -176,10 +176,10 @@ class _Scenario:
         """As a person would, after disks were lost for good: whoever is left shall lead."""
         while True:
             await asyncio.sleep(3.0)
-            stuck = [key for key, story in self._oracle.partitions.items() if story.leader == NOBODY]
-            for key in stuck:
-                if self._oracle.partitions[key].needs_help:
-                    await elect(self._cast.keeper, self._oracle.partitions[key], unclean=True)
+            stuck = [story for story in self._oracle.partitions.values() if story.leader == NOBODY]
+            for story in stuck:
+                if self._oracle.needs_help(story):
+                    await elect(self._cast.keeper, story, unclean=True)
 
     def _is_whole(self) -> bool:
         if any(member.node is None for member in self.members):

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from ottla.raft.log_view import Batch
+from ottla.raft.log_view import Batch, VotersRecord
 from ottla.raft.quorum_state import NOBODY, ElectionState
-from ottla.raft.voters import ReplicaKey
+from ottla.raft.voters import ReplicaKey, VoterSet
 
 if TYPE_CHECKING:
     from ottla.sim.raft.member import Member
+    from ottla.sim.raft.storage import Snapshot
 
 
 class Violation(AssertionError):
@@ -25,6 +26,8 @@ class Checks:
         self.digests: dict[int, int] = {0: 0}
         """Of all committed records below an offset."""
         self.committed = 0
+        self._voters_at: dict[int, VoterSet] = {}
+        """By the offsets of committed records."""
         self._followed_by: dict[tuple[int, int], tuple[bytes, int, int]] = {}
         self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self._high_watermarks: dict[int, int] = {}
@@ -101,10 +104,20 @@ class Checks:
     def _apply(self, member: Member, batch: Batch) -> None:
         member.digest = digest_of(member.digest, batch)
         member.applied = batch.next_offset
+        self._voters_at.update((at, record.voters) for at, record in batch.controls if isinstance(record, VotersRecord))
         known = self.digests.setdefault(batch.next_offset, member.digest)
         if known != member.digest:
             raise Violation(f"node {member.id} applied other records up to {batch.next_offset} than were committed")
         self.committed = max(self.committed, batch.next_offset)
+
+    def takes_snapshot(self, member: Member, snapshot: Snapshot) -> None:
+        """It stands for all records before its offset, also for those that say who votes."""
+        latest = max((at for at in self._voters_at if at < snapshot.id.offset), default=None)
+        if latest is not None and snapshot.voters != self._voters_at[latest]:
+            raise Violation(
+                f"node {member.id} has a snapshot at {snapshot.id.offset} with the voters {snapshot.voters}, but those "
+                f"of offset {latest}, {self._voters_at[latest]}, were committed"
+            )
 
     def loads(self, member: Member, offset: int, digest: int) -> None:
         if self.digests.get(offset) != digest:

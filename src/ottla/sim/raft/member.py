@@ -143,6 +143,7 @@ class Member:
             return
         version, voters = self.quorum.replica.log.controls.at(id.offset - 1)
         snapshot = Snapshot(id, self.digest, version, voters, self.world.random.randint(1, 300))
+        self.world.checks.takes_snapshot(self, snapshot)
         self.storage.add_snapshot(snapshot)
         self.world.offered[id] = snapshot
         self.quorum.snapshot_created(id)

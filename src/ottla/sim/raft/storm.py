@@ -23,6 +23,9 @@ class Storm:
     """How long, at most, a node that was killed stays away."""
     leaders_die_young: float = 0.0
     """How likely it is that a leader is killed while its first records are on their way."""
+    strands_leaders: bool = False
+    """One leader after the other is cut off for longer than the others wait, and asked to change the voters meanwhile:
+    what it appends is taken off its log again when it hears of its successor."""
     voters: tuple[int, ...] = (3, 3, 3, 5, 2, 4)
     dynamic: float = 0.7
 
@@ -60,6 +63,8 @@ class _Run:
             world.later(random.randint(0, 300), lambda member=member: world.start(member))  # type: ignore[misc]
         self._propose_now_and_then()
         self._snapshot_now_and_then()
+        if self.storm.strands_leaders:
+            world.later(random.randint(500, 3000), self._strand_now_and_then)
         times = sorted(random.randint(500, self.storm.duration_ms) for _ in range(self.storm.faults))
         for time in times:
             world.later(time, self._strike)
@@ -73,8 +78,28 @@ class _Run:
             life = leader.life
             self.world.later(self.random.randint(1, 60), lambda: self._kill_now(leader, life))
 
+    def _strand_now_and_then(self) -> None:
+        """Alone, or with whoever is beside it; whom it takes for voters does not matter."""
+        if self._is_over:
+            return
+        leader = self.world.leader
+        if leader is None or self.world.cut:
+            self.world.later(self.random.randint(50, 500), self._strand_now_and_then)
+            return
+        ids = list(self.world.members)
+        company = self.random.choice((0.0, 0.0, 0.3))
+        some = {id for id in ids if id == leader.id or self.random.random() < company}
+        length = self._cut_for_a_while({(a, b) for a in ids for b in ids if (a in some) != (b in some)}, 3000)
+        self._change_one_of(leader, to_more=len(some) > 1 and self.random.random() < 0.5)
+        self.world.counts["leaders stranded"] += 1
+        self.world.later(length + self.random.randint(200, 3000), self._strand_now_and_then)
+
+    @property
+    def _is_over(self) -> bool:
+        return self.world.now >= self.storm.duration_ms
+
     def _kill_now(self, member: Member, life: int) -> None:
-        if member.life == life and self.world.now < self.storm.duration_ms:
+        if member.life == life and not self._is_over:
             member.kill()
             self.world.restart_later(member)
 
@@ -164,10 +189,12 @@ class _Run:
         cut = {(one, id) for id in others} if self.random.random() < 0.5 else {(id, one) for id in others}
         self._cut_for_a_while(cut)
 
-    def _cut_for_a_while(self, cut: set[tuple[int, int]]) -> None:
+    def _cut_for_a_while(self, cut: set[tuple[int, int]], at_least_ms: int = 200) -> int:
         self.world.cut |= cut
         self.world.note(f"cut: {sorted(cut)}")
-        self.world.later(self.random.randint(200, 6000), self.world.cut.clear)
+        length = self.random.randint(at_least_ms, 6000)
+        self.world.later(length, self.world.cut.clear)
+        return length
 
     def _other_weather(self) -> None:
         self.world.weather = self._some_weather()
@@ -193,12 +220,17 @@ class _Run:
             self._change_voter()
 
     def _change_voter(self) -> None:
-        world, leader = self.world, self.world.leader
+        leader = self.world.leader
         if leader is None:
             return
         voters = leader.quorum.voters
+        has_others = any(not voters.has(member.key) for member in self.world.members.values())
+        self._change_one_of(leader, to_more=has_others and (len(voters) <= 2 or self.random.random() < 0.5))
+
+    def _change_one_of(self, leader: Member, *, to_more: bool) -> None:
+        world, voters = self.world, leader.quorum.voters
         others = [member for member in world.members.values() if not voters.has(member.key)]
-        if others and (len(voters) <= 2 or self.random.random() < 0.5):
+        if to_more and others:
             member = self.random.choice(others)
             acks = self.random.random() < 0.7
             request = AddVoterRequest("cluster", member.key, member.node.endpoints, ack_when_committed=acks)

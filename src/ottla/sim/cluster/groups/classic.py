@@ -42,7 +42,7 @@ class ClassicMember(Member):
         return False
 
     def _lose_generation(self) -> None:
-        self._give_back(self.owned)
+        self._give_back(self._given)
         self.generation = -1
 
     def _me(self) -> dict[str, Any]:
@@ -94,14 +94,14 @@ class ClassicMember(Member):
         self.generation = generation
         self._next_heartbeat = sent_at + HEARTBEAT_S
         self.state.ownership.is_heard(self.member_id, sent_at)
-        owned = [PartitionId(UUID(topic), number) for topic, number in json.loads(answer.assignment or b"[]")]
-        if not await self._take(owned):
+        self._is_given([PartitionId(UUID(topic), number) for topic, number in json.loads(answer.assignment or b"[]")])
+        if not await self._begin_to_read():
             self._lose_generation()
             return False
         return True
 
     async def _leave(self) -> None:
-        self._give_back(self.owned)
+        self._give_back(self._given)
         if self.member_id:
             members = [{"member_id": self.member_id, "group_instance_id": None, "reason": None}]
             request = {"group_id": self.state.group, "members": members}

@@ -27,7 +27,7 @@ class ConsumerMember(Member):
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._give_back(self.owned)
+        self._give_back(self._given)
         self._wanted = set()
         self.generation = _JOINS
         self._is_new = True
@@ -35,10 +35,10 @@ class ConsumerMember(Member):
 
     async def _go_on(self) -> bool:
         now = self.client.oracle.now()
-        self._give_back(self.owned - self._wanted)
+        self._give_back(self._given - self._wanted)
         if self.generation > 0 and now < self._next_heartbeat and self._wanted == self.owned:
             return True
-        if not self._is_new and not await self._take(self._wanted):
+        if not self._is_new and not await self._begin_to_read():
             await self.client.pause(0.05, 0.3)
         self._next_heartbeat = now + HEARTBEAT_S
         try:
@@ -60,6 +60,7 @@ class ConsumerMember(Member):
                 for row in answer.assignment.topic_partitions
                 for number in row.partitions
             }
+            self._is_given(self._wanted)
             self._next_heartbeat = now if self._wanted != self.owned else self._next_heartbeat
         return True
 
@@ -81,7 +82,7 @@ class ConsumerMember(Member):
         }
 
     async def _leave(self) -> None:
-        self._give_back(self.owned)
+        self._give_back(self._given)
         if not self._is_new:
             self.generation = _LEAVES
             await self.coordinator.ask(HEARTBEAT, _VERSION, self._heartbeat(whole=False))

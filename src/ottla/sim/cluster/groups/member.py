@@ -54,6 +54,8 @@ class Member:
         self.coordinator = Coordinator(self.client, state.group)
         self.member_id = ""
         self.generation = -1
+        self._given: set[PartitionId] = set()
+        """What it owns by the coordinator's word; it reads only where it has found out from where on."""
         self._consumer = Consumer(self.client, max_wait_s=0.2, max_bytes=1 << 16)
         self._hurries = False
 
@@ -92,11 +94,16 @@ class Member:
 
     # -- what it owns
 
-    async def _take(self, partitions: Collection[PartitionId]) -> bool:
+    def _is_given(self, partitions: Collection[PartitionId]) -> None:
+        """By the answer that has just come: from then on they are its own, however late it begins to read."""
+        for key in partitions:
+            if key not in self._given:
+                self.state.ownership.takes(self.member_id, key)
+        self._given.update(partitions)
+
+    async def _begin_to_read(self) -> bool:
         """Goes on where the group was. False if that cannot be found out now."""
-        new = [key for key in partitions if key not in self._consumer.places]
-        for key in new:
-            self.state.ownership.takes(self.member_id, key)
+        new = [key for key in self.state.names if key in self._given and key not in self._consumer.places]
         if not new:
             return True
         found = await self.coordinator.committed(new, self.state.names, self.member_id, self.generation)
@@ -110,9 +117,10 @@ class Member:
         return True
 
     def _give_back(self, partitions: Collection[PartitionId]) -> None:
-        for key in partitions:
+        for key in list(partitions):
             self.state.ownership.releases(self.member_id, key)
             self._consumer.places.pop(key, None)
+            self._given.discard(key)
 
     async def _read_and_commit(self) -> None:
         consumer, client = self._consumer, self.client

@@ -33,7 +33,7 @@ class CommittedReader:
         self._take = take
         self._stable = stable
         self._max_bytes = max_bytes
-        self._stable_ends = dict.fromkeys(self.positions, 0)  # the highest that was told: a new leader may be behind
+        self._ends = dict.fromkeys(self.positions, 0)  # the highest that was told: a new leader may be behind
 
     async def run(self) -> None:
         while not self._client.stopping:
@@ -115,7 +115,8 @@ class CommittedReader:
             else:
                 oracle.counts["aborted records left out"] += header.last_offset_delta + 1
             self.positions[number] = header.next_offset
-        self._stable_ends[number] = max(self._stable_ends[number], row.last_stable_offset)
-        # else a transaction is open, and of others that have ended since it began a part lies beyond it
-        if self.positions[number] >= self._stable_ends[number] >= row.high_watermark:
+        self._ends[number] = max(self._ends[number], row.high_watermark)
+        # else a transaction is open, or this leader does not know yet what is committed: of others that have ended a
+        # part may lie beyond
+        if self.positions[number] >= row.last_stable_offset >= self._ends[number]:
             self._stable(number)

@@ -14,6 +14,7 @@ from ottla.sim.cluster.workloads.groups import ClassicGroup, ConsumerGroup
 from ottla.sim.cluster.workloads.records import Records
 from ottla.sim.cluster.workloads.tables import Tables
 from ottla.sim.cluster.workloads.tiers import Tiers
+from ottla.sim.cluster.workloads.unheard import Unheard
 from ottla.sim.cluster.workloads.upgrade import Upgrade
 from ottla.sim.cluster.workloads.voters import Voters
 from ottla.sim.cluster.workloads.windows import Windows
@@ -40,6 +41,7 @@ WORKLOADS: Final[Mapping[str, Drawn]] = {
         Drawn(Voters, 0.8),
         Drawn(Upgrade, 1.0),
         Drawn(Tiers, 0.0),  # only where it is asked for, until more whole lives with it were seen to be clean
+        Drawn(Unheard, 0.0),  # likewise
     )
 }  # fmt: skip
 
