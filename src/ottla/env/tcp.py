@@ -26,7 +26,7 @@ class BorrowedSocket(socket.socket):
     """A transport's socket, which the transport alone closes.
 
     To be detached when the connection is lost: from then on the number may be another file's. A loop that ends before
-    it tells of that leaves it to the garbage collector, and an ordinary socket would then close whatever has the number.
+    it tells of that leaves it to the garbage collector, where an ordinary socket would close what has the number then.
     """
 
     __slots__ = ()
