@@ -12,6 +12,7 @@ import click
 
 from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import group_names, topic_names
+from ottla.cli.interrupts import put_off
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import count as counted
 from ottla.cli.output import note
@@ -180,7 +181,9 @@ class _Reader:
         while self._count is None or self.printed < self._count:
             self._find_ends(partitions)
             batch = BATCH if self._count is None else min(BATCH, self._count - self.printed)
-            for message in self._consumer.consume(batch, timeout=0.2):
+            with put_off:
+                messages = self._consumer.consume(batch, timeout=0.2)
+            for message in messages:
                 line = self._take(message)
                 if line is not None:
                     out.write(line)

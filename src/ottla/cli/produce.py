@@ -12,6 +12,7 @@ import click
 from ottla.cli.choices import Choice
 from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import topic_names
+from ottla.cli.interrupts import put_off
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import count, outcome_option, print_outcome
 from ottla.cli.times import Time
@@ -174,10 +175,12 @@ class _Writer:
                     produce(self._topic, record.value, record.key, on_delivery=self._delivered, **more)
                     break
                 except BufferError:
-                    poll(0.1)
+                    with put_off:
+                        poll(0.1)
                 except KafkaException as error:
                     raise client_error(error) from None
-            poll(0)
+            with put_off:
+                poll(0)
             self._progress.tick(self.written)
             if self._failures:
                 return
@@ -186,7 +189,7 @@ class _Writer:
         """Waits for what was handed over, as long as something goes on; Ctrl-C gives up on it."""
         last, since = self.written, time.monotonic()
         try:
-            while (left := self._producer.flush(0.2)) and not self._failures:
+            while (left := self._flush()) and not self._failures:
                 self._progress.tick(self.written)
                 if self.written > last:
                     last, since = self.written, time.monotonic()
@@ -196,6 +199,10 @@ class _Writer:
             left = len(self._producer)
         self._unsent = left
         self._progress.end()
+
+    def _flush(self) -> int:
+        with put_off:
+            return int(self._producer.flush(0.2))
 
     def check(self) -> None:
         from ottla.model.errors import OttlaError

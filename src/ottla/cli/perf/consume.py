@@ -9,6 +9,7 @@ import click
 
 from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import topic_names
+from ottla.cli.interrupts import put_off
 from ottla.cli.output import output_option
 from ottla.cli.perf.options import duration_option, own_option
 
@@ -81,7 +82,8 @@ def _read(
             now = time.perf_counter()
             if duration is not None and now - begun >= duration:
                 break
-            messages = consumer.consume(min(BATCH, wanted - read), timeout=0.2)
+            with put_off:
+                messages = consumer.consume(min(BATCH, wanted - read), timeout=0.2)
             if not messages:
                 continue
             last = time.perf_counter()

@@ -10,6 +10,7 @@ import click
 from ottla.cli.choices import Choice
 from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import topic_names
+from ottla.cli.interrupts import put_off
 from ottla.cli.output import count, output_option
 from ottla.cli.perf.options import own_option, size_option
 
@@ -87,6 +88,7 @@ class _Way:
         from ottla.cli.progress import Progress
 
         self.samples_ms: list[float] = []
+        self._failure: Any = None
         self._producer = producer
         self._consumer = consumer
         self._topic = topic
@@ -127,8 +129,8 @@ class _Way:
                     self._send(due)
                     sent += 1
                 else:
-                    self._take(self._consumer.poll(due - now))
-                self._producer.poll(0)
+                    self._take(self._poll(min(due - now, 0.1)))
+                self._serve()
                 self._progress.tick(len(self.samples_ms))
             self._receive_until(records, time.perf_counter() + LOST_AFTER_S)
         except KeyboardInterrupt:
@@ -137,25 +139,37 @@ class _Way:
 
     def _send(self, at: float | None = None) -> None:
         stamp = int((time.perf_counter() if at is None else at) * 1e9).to_bytes(8, "big") + self._run
-        self._producer.produce(self._topic, stamp + self._filling, partition=self._partition, on_delivery=self._failed)
-        self._producer.poll(0)
+        self._producer.produce(
+            self._topic, stamp + self._filling, partition=self._partition, on_delivery=self._delivered
+        )
+        self._serve()
 
-    def _failed(self, error: Any, message: Any) -> None:
-        if error is not None:
+    def _serve(self) -> None:
+        """Hears of deliveries. What is raised where librdkafka tells of one may be lost."""
+        with put_off:
+            self._producer.poll(0)
+        if self._failure is not None:
             from confluent_kafka import KafkaException
 
-            raise KafkaException(error)
+            raise KafkaException(self._failure)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        self._failure = self._failure or error
 
     def _receive_until(self, count: int, deadline: float) -> None:
         while len(self.samples_ms) < count:
-            self._take(self._consumer.poll(0.1))
-            self._producer.poll(0)
+            self._take(self._poll(0.1))
+            self._serve()
             if time.perf_counter() > deadline:
                 from ottla.model.errors import OttlaError
 
                 raise OttlaError(
                     f"a record has not come back within {LOST_AFTER_S:.0f} s: {len(self.samples_ms)} of {count} have"
                 )
+
+    def _poll(self, seconds: float) -> Any:
+        with put_off:
+            return self._consumer.poll(seconds)
 
     def _take(self, message: Any) -> None:
         if message is None or message.error() is not None:

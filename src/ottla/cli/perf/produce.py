@@ -11,6 +11,7 @@ import click
 from ottla.cli.choices import Choice
 from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.completing import topic_names
+from ottla.cli.interrupts import put_off
 from ottla.cli.output import output_option
 from ottla.cli.perf.options import duration_option, own_option, size_option
 from ottla.cli.produce import CODECS
@@ -123,12 +124,14 @@ class _Load:
             if duration is not None and elapsed >= duration:
                 return
             if rate is not None and self.sent > elapsed * rate:
-                self._producer.poll(min(self.sent / rate - elapsed, 0.1))
+                with put_off:
+                    self._producer.poll(min(self.sent / rate - elapsed, 0.1))
                 continue
             left = records - self.sent
             self._send(batch if left >= size else self._batch(left, SAMPLE_EVERY if rate is None else 1))
             self.sent += min(size, left)
-            self._producer.poll(0)
+            with put_off:
+                self._producer.poll(0)
             self._progress.tick(self.sent)
 
     def _batch(self, size: int, sample_every: int) -> list[dict[str, Any]]:
@@ -150,7 +153,8 @@ class _Load:
             waiting = [message for message in waiting if "_error" in message] if taken else waiting
             for message in waiting:
                 message.pop("_error", None)
-            self._producer.poll(0.01)
+            with put_off:
+                self._producer.poll(0.01)
 
     def finish(self) -> float:
         """Waits for the last answer; seconds since the beginning."""

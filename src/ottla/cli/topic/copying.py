@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ottla.cli import client
 from ottla.cli.cluster_options import Cluster
+from ottla.cli.interrupts import put_off
 from ottla.cli.output import count
 from ottla.cli.progress import Progress
 from ottla.model.errors import OttlaError
@@ -60,9 +61,12 @@ class _Copy:
         progress = Progress(total=total, shown=not self._quiet)
         try:
             while left:
-                for message in self._consumer.consume(BATCH, timeout=0.2):
+                with put_off:
+                    messages = self._consumer.consume(BATCH, timeout=0.2)
+                for message in messages:
                     self._take(message, left)
-                self._producer.poll(0)
+                with put_off:
+                    self._producer.poll(0)
                 self._check()
                 progress.tick(self._written)
             while self._producer.flush(0.5):
@@ -115,7 +119,8 @@ class _Copy:
                 )
                 return
             except BufferError:
-                self._producer.poll(0.1)
+                with put_off:
+                    self._producer.poll(0.1)
                 self._check()
 
     def _delivered(self, error: Any, message: Any) -> None:

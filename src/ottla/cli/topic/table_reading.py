@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ottla.cli import client
 from ottla.cli.cluster_options import Cluster
+from ottla.cli.interrupts import put_off
 
 _BATCH: Final = 1000
 _COMMITTED: Final = ("isolation.level", "read_committed")
@@ -30,7 +31,9 @@ def _read(consumer: Any, cluster: Cluster, topic: str, only: Sequence[int], key:
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
     table: dict[tuple[bytes, int], dict[str, Any]] = {}
     while left:
-        for message in consumer.consume(_BATCH, timeout=0.2):
+        with put_off:
+            messages = consumer.consume(_BATCH, timeout=0.2)
+        for message in messages:
             error = message.error()
             if error is not None:
                 if error.code() != KafkaError._PARTITION_EOF:
