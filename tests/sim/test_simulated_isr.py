@@ -45,3 +45,27 @@ def test_who_is_in_sync_before_it_serves_is_seen_as_it_is_and_not_as_it_left() -
     outcome = run(1, Variation(workloads=("records",)), plan=plan(), script=a_follower_is_in_sync_before_it_serves)
 
     assert not outcome.violations, outcome.report()
+
+
+async def a_leader_dies_with_the_largest_log(members: Sequence[Member], oracle: Oracle) -> None:
+    """Of what it had, others may have heard where it starts: its size counts until it is back, and a moment longer."""
+    await asyncio.sleep(3.0)
+    (story,) = (each for each in oracle.partitions.values() if each.name == "orders-0")
+    (leader,) = (each for each in members if each.id == story.leader)
+    leader.restart_after_s = (3.0, 3.0)
+    size = leader.log_size(story.id)
+    assert size > 0
+    leader.power_loss()
+    assert leader.log_size(story.id) == size
+    await asyncio.sleep(2.0)
+    assert leader.log_size(story.id) == size
+    await leader.serving()
+    replica = leader.node.replicas.by_id[story.id] if leader.node is not None else None
+    await asyncio.sleep(1.0)
+    assert replica is not None and leader.log_size(story.id) == replica.log.size
+
+
+def test_how_large_the_log_of_a_dead_leader_was_is_known() -> None:
+    outcome = run(1, Variation(workloads=("records",)), plan=plan(), script=a_leader_dies_with_the_largest_log)
+
+    assert not outcome.violations, outcome.report()

@@ -96,10 +96,9 @@ class Inspector:
         return is_current and member.id in story.isr and member.id not in story.ends
 
     def _largest(self, story: PartitionStory) -> int:
-        """Bytes of the partition: who follows takes over where the leader's log starts, with less of the end."""
-        nodes = [member.node for member in self._members if member.is_broker and not member.is_starting]
-        replicas = [node.replicas.by_id.get(story.id) for node in nodes if node is not None]
-        here = max(replica.log.size for replica in replicas if replica is not None)
+        """Bytes of the partition: who follows takes over where the leader's log starts, with less of the end, and the
+        leader may have died meanwhile."""
+        here = max(member.log_size(story.id) for member in self._members if member.is_broker)
         return here + self._oracle.size_in_store(story.id)
 
     def _isr_changed(self, story: PartitionStory) -> None:

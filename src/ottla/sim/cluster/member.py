@@ -25,6 +25,7 @@ PORT = 9092
 CONTROLLER_PORT = 9093
 LOG_DIR, MORE, META = "/data", "/more", "/meta"
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
+_A_MOMENT_S = 0.5  # others are looked at more often than that
 
 
 class Member(RunningNode):
@@ -53,6 +54,8 @@ class Member(RunningNode):
         self.left: dict[PartitionId, int] = {}
         """Where its logs ended when it died, as far as that could be trusted, until it serves again. What a loss of
         power takes is not known here but to the oracle."""
+        self._sizes_left: dict[PartitionId, int] = {}
+        self._died_at = -1.0
         self._alive: Node | None = None
         """From the moment it begins: it follows others before it serves."""
         self.host.after_end.append(self._after_end)
@@ -91,6 +94,10 @@ class Member(RunningNode):
 
     def _died(self, disk: SimDisk, is_power_loss: bool) -> None:
         self.is_starting = True
+        replicas = replicas_of(self._alive) if self._alive is not None else None
+        if replicas is not None:
+            self._sizes_left = {key: replica.log.size for key, replica in replicas.by_id.items()}
+            self._died_at = self._oracle.now()
         self._alive = None
         self._ends = self._ends_of_logs(disk) if is_power_loss or not disk.failures else {}
         self.left = {} if disk.failures else self._ends
@@ -115,6 +122,14 @@ class Member(RunningNode):
         replicas = replicas_of(self._alive) if self._alive is not None else None
         replica = replicas.by_id.get(partition) if replicas is not None else None
         return replica.log.end_offset if replica is not None else self.left.get(partition)
+
+    def log_size(self, partition: PartitionId) -> int:
+        """When somebody else last heard of it: now, or when it died, if it is not back or that was a moment ago."""
+        replicas = replicas_of(self._alive) if self._alive is not None else None
+        replica = replicas.by_id.get(partition) if replicas is not None else None
+        here = replica.log.size if replica is not None else 0
+        counts = self.is_starting or self._oracle.now() - self._died_at < _A_MOMENT_S
+        return max(here, self._sizes_left.get(partition, 0)) if counts else here
 
     def stored_logs(self) -> dict[PartitionId, StoredLog]:
         return self._logs_on(self.disk)
