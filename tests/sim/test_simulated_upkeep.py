@@ -59,7 +59,7 @@ def test_a_cluster_is_upgraded_node_by_node(release: Release) -> None:
     assert seen["upgrade of features: none"] == 2
 
 
-WITHIN = 20
+WITHIN = 40
 """Worlds, at most, until a planted mistake shows."""
 LATER = (pytest.mark.slow, pytest.mark.timeout(900))
 MISTAKES = [
