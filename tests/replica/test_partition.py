@@ -169,6 +169,46 @@ class TestProducers:
         assert refused.base_offset == -1
         assert partition.log.end_offset == 3
 
+    def test_after_one_that_was_turned_away_the_next_is_turned_away_too(self, machine: Machine) -> None:
+        """A gap would be no news to the producer: it sends both again."""
+        alone, both = Leadership(NODE, 5, (NODE,), (NODE, 2)), Leadership(NODE, 5, (NODE, 2), (NODE, 2), 1)
+        partition = leader(machine, leadership=both._replace(partition_epoch=0), min_insync_replicas=2)
+        assert produce(machine, partition, batch(3, producer_id=9)).code is NONE
+        partition.lead_or_follow(alone._replace(partition_epoch=1))
+        for sequence in (0, 3):
+            refused = produce(machine, partition, batch(3, producer_id=9, sequence=sequence))
+            assert refused.code is ErrorCode.not_enough_replicas
+        partition.lead_or_follow(both._replace(partition_epoch=2))
+
+        after = produce(machine, partition, batch(2, producer_id=9, sequence=6))
+        assert after.code is ErrorCode.not_enough_replicas
+        assert [
+            produce(machine, partition, batch(3, producer_id=9, sequence=sequence)).next_offset
+            for sequence in (0, 3, 6)
+        ] == [3, 6, 9]  # fmt: skip
+        gap = produce(machine, partition, batch(1, producer_id=9, sequence=10))
+        assert gap.code is ErrorCode.out_of_order_sequence_number
+
+    def test_nor_does_the_second_batch_of_an_unknown_producer_overtake_the_first(self, machine: Machine) -> None:
+        partition = leader(machine)
+        partition.lead_or_follow(Leadership(2, 6, (2,), (NODE, 2), 1))
+        assert produce(machine, partition, batch(3, producer_id=9)).code is ErrorCode.not_leader_or_follower
+        partition.lead_or_follow(Leadership(NODE, 7, (NODE,), (NODE, 2), 2))
+
+        after = produce(machine, partition, batch(2, producer_id=9, sequence=3))
+        assert after.code is ErrorCode.not_leader_or_follower
+        assert produce(machine, partition, batch(3, producer_id=9)).code is NONE
+        assert produce(machine, partition, batch(2, producer_id=9, sequence=3)).code is NONE
+
+    def test_another_epoch_or_producer_has_nothing_to_do_with_it(self, machine: Machine) -> None:
+        partition = leader(machine)
+        partition.lead_or_follow(Leadership(2, 6, (2,), (NODE, 2), 1))
+        produce(machine, partition, batch(3, producer_id=9, producer_epoch=1))
+        partition.lead_or_follow(Leadership(NODE, 7, (NODE,), (NODE, 2), 2))
+
+        assert produce(machine, partition, batch(2, producer_id=9, producer_epoch=0, sequence=3)).code is NONE
+        assert produce(machine, partition, batch(2, producer_id=8, producer_epoch=1, sequence=3)).code is NONE
+
     def test_a_retry_while_the_first_is_being_synced_waits_for_the_same_sync(self, machine: Machine) -> None:
         partition = leader(machine, flush_messages=1)
         produce(machine, partition, batch(3, producer_id=9))

@@ -164,6 +164,13 @@ class Producers:
             return self._out_of_order(header, "-1 (current end sequence number)")
         return self._check_transaction(entry, header)
 
+    def next_sequence(self, producer_id: int, epoch: int) -> int | None:
+        """What the next batch of a producer begins with; None if nothing is known of it in this epoch."""
+        entry = self.entries.get(producer_id)
+        if entry is None or entry.epoch != epoch or not entry.batches:
+            return None
+        return (entry.batches[-1].last_sequence + 1) & 0x7FFFFFFF
+
     def _check_transaction(self, entry: ProducerEntry, header: BatchHeader) -> Refused | None:
         if entry.txn_first_offset >= 0 and not header.is_transactional:
             return Refused(

@@ -21,7 +21,7 @@ from uuid import UUID
 from ottla.env.ports import Buffer, Env
 from ottla.log.end_markers import note_end
 from ottla.log.partition_log import PartitionLog
-from ottla.log.producers import Origin, SeenBatch
+from ottla.log.producers import Origin, Refused, SeenBatch
 from ottla.log.reading import BeforeLocalStart, OffsetOutOfRange
 from ottla.log.segment import DamagedLog
 from ottla.log.truncation import Before
@@ -44,9 +44,11 @@ from ottla.replica.results import Leadership as Leadership
 from ottla.replica.results import PartitionListener as PartitionListener
 from ottla.replica.results import epoch_error
 from ottla.replica.surroundings import NoSurroundings, Surroundings
+from ottla.replica.turned_away import TurnedAway
 
 _log = logging.getLogger("ottla.replica")
 _NONE: Final = ErrorCode.none
+_OUT_OF_ORDER: Final = ErrorCode.out_of_order_sequence_number
 _NOBODY: Final = NoSurroundings()
 
 
@@ -95,6 +97,7 @@ class Partition:
         self._needs_walk = self._rules.needs_walk
         self._codec = self._rules.codec
         self._checks = CheckedAppends(env, self._append_of_client, self._refused, self._leads_in)
+        self._turned_away = TurnedAway()
         self._deletions = Progress(0)  # how far all replicas have followed the log's start
         log.on_flushed = self._on_flushed
         log.on_failed = self._give_up_waiting
@@ -219,16 +222,16 @@ class Partition:
     ) -> Appended | asyncio.Future[Appended]:
         """Appends one batch. A future only where the batch, or one before it, is being checked in another process."""
         if not self.is_leader:
-            return Appended(ErrorCode.not_leader_or_follower)
+            return self._turn_away(records, Appended(ErrorCode.not_leader_or_follower))
         if expected_leader_epoch >= 0 and expected_leader_epoch != self.leader_epoch:
             return Appended(epoch_error(expected_leader_epoch, self.leader_epoch))
         if acks == -1 and len(self.leadership.isr) < self._min_isr:
-            return Appended(
-                ErrorCode.not_enough_replicas,
-                start_offset=self.log.start_offset,
-                message=f"The size of the current ISR {len(self.leadership.isr)} is insufficient to satisfy the "
-                f"min.isr requirement of {self._min_isr} for partition {self.key}",
+            message = (
+                f"The size of the current ISR {len(self.leadership.isr)} is insufficient to satisfy the min.isr "
+                f"requirement of {self._min_isr} for partition {self.key}"
             )
+            too_few = Appended(ErrorCode.not_enough_replicas, start_offset=self.log.start_offset, message=message)
+            return self._turn_away(records, too_few)
         now_ms = self._env.clock.now_ms()
         rules = self._rules
         if origin is Origin.CLIENT:
@@ -245,6 +248,8 @@ class Partition:
         log = self.log
         if header.producer_id >= 0 and origin is Origin.CLIENT:
             seen = log.producers.check(header)
+            if self._turned_away.producers and (after := self._after_one_turned_away(header, seen)) is not None:
+                return self._turn_away(records, after)
             if seen is not None:
                 if isinstance(seen, SeenBatch):
                     if log.failed is not None:  # it is in the log, but nobody will ever know that it is durable
@@ -263,7 +268,10 @@ class Partition:
         try:
             base_offset = log.append(records, header, self.leader_epoch, max_timestamp, now_ms)
         except OSError as error:
-            return Appended(ErrorCode.kafka_storage_error, message=f"{log.folder}: {error}")
+            failed = Appended(ErrorCode.kafka_storage_error, message=f"{log.folder}: {error}")
+            return self._turn_away(records, failed)
+        if self._turned_away.producers:
+            self._turned_away.forget(header.producer_id)
         if origin is Origin.COORDINATOR and header.is_control:
             note_end(log, records, header, base_offset)
         self.bytes_appended += header.length + LOG_OVERHEAD
@@ -274,6 +282,21 @@ class Partition:
             for watcher in tuple(self.watchers):
                 watcher.appended(self)
         return Appended(_NONE, base_offset, base_offset + header.last_offset_delta + 1, append_time, log.start_offset)
+
+    def _turn_away(self, records: Buffer, answer: Appended) -> Appended:
+        """Of what is wrong now nothing is the producer's fault: it will come again."""
+        self._turned_away.note(records, answer.code)
+        return answer
+
+    def _after_one_turned_away(self, header: BatchHeader, seen: SeenBatch | Refused | None) -> Appended | None:
+        if isinstance(seen, SeenBatch) or (seen is not None and seen.code is not _OUT_OF_ORDER):
+            return None
+        next_sequence = self.log.producers.next_sequence(header.producer_id, header.producer_epoch)
+        code = self._turned_away.came_before(header, next_sequence)
+        if code is None:
+            return None
+        message = f"the batch before this one was turned away ({code.name}); send it first, then this one again"
+        return Appended(code, start_offset=self.log.start_offset, message=message)
 
     def _refused(self, rejected: Rejected) -> Appended:
         return Appended(

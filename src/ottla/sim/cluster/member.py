@@ -96,7 +96,8 @@ class Member(RunningNode):
         self.is_starting = True
         replicas = replicas_of(self._alive) if self._alive is not None else None
         if replicas is not None:
-            self._sizes_left = {key: replica.log.size for key, replica in replicas.by_id.items()}
+            known = ((key, replicas.by_id.get(key)) for key in self._oracle.partitions)
+            self._sizes_left = {key: replica.log.size for key, replica in known if replica is not None}
             self._died_at = self._oracle.now()
         self._alive = None
         self._ends = self._ends_of_logs(disk) if is_power_loss or not disk.failures else {}
