@@ -120,6 +120,10 @@ def test_deployed_pipelines_are_listed(ottla: Run, tmp_path: Path) -> None:
     assert json.loads(done.stdout) == {"pipeline": "shop", "modules": ["own.py"]}
     (row,) = json.loads(ottla("pipeline", "list", "-O", "json").stdout)
     assert (row["name"], row["state"]) == ("shop", "unclaimed")
+    assert "`ottla pipelines serve` starts one" in ottla("pipeline", "list").stderr
+    assert "shop has not said anything yet" in ottla("pipeline", "logs", "shop").stderr
+    missed = ottla("pipeline", "logs", "shp")
+    assert missed.returncode == 1 and "did you mean shop?" in missed.stderr
     assert "did you mean shop?" in ottla("pipeline", "undeploy", "shp").stderr
     assert ottla("pipeline", "undeploy", "shop").returncode == 0
     assert json.loads(ottla("pipeline", "list", "-O", "json").stdout) == []

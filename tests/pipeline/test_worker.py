@@ -74,6 +74,15 @@ def test_what_cannot_be_run_harms_nobody_else(tmp_path: Path) -> None:
     assert not (tmp_path.parent / "elsewhere.py").exists() and wrong.supervised.failures == 1
 
 
+def test_why_a_run_has_ended_is_told_whole(tmp_path: Path) -> None:
+    one = Pipeline(Deployed("shop", "name: shop"), 3, worker(tmp_path, []))
+    assert one._reason() is None
+    one._read([b"shop: runs\n", b"counts: batch 0\n"])
+    assert one._reason() == "counts: batch 0"
+    one._read([b"ottla: counts has changed:\n", b"  was: windows of 60 s\n", b"Undo the change\n"])
+    assert one._reason() == "counts has changed: was: windows of 60 s Undo the change"
+
+
 def test_names_become_folders() -> None:
     with pytest.raises(ValueError, match="is no name"):
         deployed(Deployed("..", "").to_json())

@@ -31,6 +31,7 @@ from ottla.testing.process_cluster import ProcessCluster
 PARTITIONS = 4
 RESTART_WITHIN_S = 480.0
 A_ROUND = 10
+AT_ONCE = 0.6
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -48,7 +49,8 @@ def rounds(few: int, many: int) -> list[Any]:
 
 
 def kill_at_random(kinds: Mapping[str, Callable[[random.Random], None]], kills: int, driver: Driver) -> str:
-    """Each kind once at least, whenever the driver has got on since the last one. Gives the seed, as it is shown."""
+    """Each kind once at least. Some come whenever the driver has got on since the last one, some at once, while the
+    last is still being recovered from. Gives the seed, as it is shown."""
     seed = int(os.environ.get("OTTLA_KILL_SEED", random.randrange(1 << 30)))
     chance = random.Random(seed)
     victims = [*kinds, *chance.choices(list(kinds), k=max(kills - len(kinds), 0))]
@@ -56,12 +58,18 @@ def kill_at_random(kinds: Mapping[str, Callable[[random.Random], None]], kills: 
     shown = f"OTTLA_KILL_SEED={seed}"
     print(f"{shown}: {dict(Counter(victims))}", flush=True)
     began = time.monotonic()
+    since_progress = set(kinds)
     for number, victim in enumerate(victims[:kills]):
-        wait_for_progress(driver)
+        # to kill a driver that has only just been started would show nothing
+        at_once = victim not in since_progress and chance.random() < AT_ONCE
+        if not at_once:
+            wait_for_progress(driver)
+            since_progress.clear()
+        since_progress.add(victim)
         time.sleep(chance.uniform(0, 3))
         kinds[victim](chance)
-        took = time.monotonic() - began
-        print(f"{number + 1} of {kills} after {took:.0f} s: {victim}, batch {driver.last_commit}", flush=True)
+        took, when = time.monotonic() - began, "at once" if at_once else "after progress"
+        print(f"{number + 1} of {kills} after {took:.0f} s: {victim} {when}, batch {driver.last_commit}", flush=True)
     wait_for_progress(driver)
     return shown
 

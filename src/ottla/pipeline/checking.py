@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ottla.model.errors import OttlaError
 from ottla.pipeline.connectors.port import Sink, Source, SparkSession
-from ottla.pipeline.flow import build, from_sources, queries
+from ottla.pipeline.flow import build
 from ottla.pipeline.problems import Problem
+from ottla.pipeline.queries import queries
 from ottla.pipeline.spec import MapStep as MapStep
 from ottla.pipeline.spec import PythonStep, Spec, StatefulStep
 
@@ -59,4 +60,4 @@ def _functions(spec: Spec) -> list[Problem]:
 
 def with_spark(spec: Spec, spark: SparkSession) -> None:
     """OttlaError for what Spark cannot do."""
-    queries(build(spec, spark, from_sources(spark)))
+    queries(build(spec, spark))

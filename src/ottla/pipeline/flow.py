@@ -1,8 +1,8 @@
-"""Sources and steps of a spec as Spark's DataFrames, and what is to be written from them."""
+"""Sources and steps of a spec as Spark's DataFrames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any, Final
@@ -17,7 +17,6 @@ from ottla.pipeline.spec import (
     MapStep,
     PythonStep,
     RequireStep,
-    SinkEntry,
     SourceEntry,
     Spec,
     SqlStep,
@@ -26,8 +25,8 @@ from ottla.pipeline.spec import (
     Watermark,
 )
 
-Frames = Callable[[SourceEntry], DataFrame]
-ROW, DEAD = "row", "dead"
+Frames = Callable[[SourceEntry, SparkSession], DataFrame]
+Keep = Callable[[DataFrame], DataFrame]
 SOURCE: Final = "__ottla_source_"
 """By names that begin so, sources are found in Spark's plans."""
 _TIMES: Final = {"none": "None", "processing": "ProcessingTime", "event": "EventTime"}
@@ -36,42 +35,39 @@ _TIMES: Final = {"none": "None", "processing": "ProcessingTime", "event": "Event
 @dataclass(slots=True)
 class Flow:
     spec: Spec
+    frames: Frames
+    keep: Keep
+    """Whatever more than one thing is made of goes through it."""
+    sources: dict[str, DataFrame] = field(default_factory=dict)
+    """As they are read, undecodable records included."""
     views: dict[str, DataFrame] = field(default_factory=dict)
     dead: dict[str, DataFrame] = field(default_factory=dict)
     """Dead letters, as records, by the source or step that makes them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What one streaming query of Spark does: writes a view to sinks, and dead letters that come up on its way."""
-
-    view: str
-    sinks: tuple[SinkEntry, ...]
-    frame: DataFrame
-    has_dead: bool
-
-    @property
-    def mode(self) -> str:
-        return self.sinks[0].mode
+def from_source(entry: SourceEntry, spark: SparkSession) -> DataFrame:
+    return entry.source.stream(spark) if entry.shape is Shape.STREAM else entry.source.table(spark)
 
 
-def from_sources(spark: SparkSession) -> Frames:
-    def frame(entry: SourceEntry) -> DataFrame:
-        return entry.source.stream(spark) if entry.shape is Shape.STREAM else entry.source.table(spark)
-
-    return frame
-
-
-def build(spec: Spec, spark: SparkSession, frames: Frames) -> Flow:
-    """OttlaError, with the step, for what Spark cannot do."""
-    flow = Flow(spec)
-    used = {name for sink in spec.sinks.values() for name in graph.upstream(spec, sink.from_)}
+def build(
+    spec: Spec,
+    spark: SparkSession,
+    frames: Frames = from_source,
+    views: Collection[str] | None = None,
+    keep: Keep = lambda frame: frame,
+) -> Flow:
+    """`views`: those that are wanted, with what they are made of; by default all that sinks name. OttlaError, with the
+    step, for what Spark cannot do."""
+    flow = Flow(spec, frames, keep)
+    wanted = [sink.from_ for sink in spec.sinks.values()] if views is None else views
+    used = {name for view in wanted for name in graph.upstream(spec, view)}
     for name, entry in spec.sources.items():
         if name not in used:
             continue
         if isinstance(entry.source, TopicSource):
             entry.source.keeps_undecodable = spec.errors.way != "fail" and entry.source.decodes
-        frame = _told(spec, "sources", name, partial(frames, entry)).alias(f"{SOURCE}{name}")
+        frame = _told(spec, "sources", name, partial(frames, entry, spark)).alias(f"{SOURCE}{name}")
+        flow.sources[name] = frame
         _add(flow, name, _source(flow, entry, frame), entry)
     for name, step in spec.steps.items():
         if name in used:
@@ -151,6 +147,7 @@ def _mapped(flow: Flow, name: str, step: MapStep, frame: DataFrame) -> DataFrame
     mapped = frame.mapInArrow(mapping(function, step.map, schema.json(), fails=way == "fail"), schema)
     if way == "fail":
         return mapped
+    mapped = flow.keep(mapped)  # what it rejects now and then must be in one of the two, and in one only
     if way == "dead-letter":
         flow.dead[name] = dead_letters.of_rejected(flow.spec, name, mapped)
     return mapped.where(f"{dead_letters.REJECTED} IS NULL").drop(dead_letters.REJECTED)
@@ -181,39 +178,6 @@ def _required(flow: Flow, name: str, step: RequireStep, frame: DataFrame) -> Dat
         reason = coalesce(*(when(~hold, lit(text)) for text, hold in holds.items()))
         flow.dead[name] = dead_letters.of_refused(flow.spec, name, frame.where(~every), reason)
     return frame.where(every)
-
-
-def queries(flow: Flow) -> list[Query]:
-    """One for each view that sinks are written from. A dead letter belongs to the first on whose way it is."""
-    spec, found = flow.spec, []
-    left = dict(flow.dead)
-    for view in dict.fromkeys(sink.from_ for sink in spec.sinks.values()):
-        sinks = tuple(sink for sink in spec.sinks.values() if sink.from_ == view)
-        frame = flow.views[view]
-        problems = [one.below(("sinks", sink.name)) for sink in sinks for one in sink.sink.check_rows(frame.schema)]
-        if problems:
-            raise OttlaError("\n".join(spec.told(problems)))
-        own = [left.pop(name) for name in graph.upstream(spec, view) if name in left]
-        found.append(Query(view, sinks, _with_dead(frame, own), bool(own)))
-    return found
-
-
-def _with_dead(frame: DataFrame, dead: list[DataFrame]) -> DataFrame:
-    from pyspark.sql.functions import lit, struct
-
-    if not dead:
-        return frame
-    kind = frame.schema.simpleString()
-    rows = frame.select(
-        struct(*(f"`{name}`" for name in frame.columns)).alias(ROW),
-        lit(None).cast(dead_letters.RECORD_TYPE).alias(DEAD),
-    )
-    for one in dead:
-        letters = one.select(
-            lit(None).cast(kind).alias(ROW), struct(*one.columns).cast(dead_letters.RECORD_TYPE).alias(DEAD)
-        )
-        rows = rows.unionByName(letters)
-    return rows
 
 
 def reason_of(error: BaseException) -> str:

@@ -16,8 +16,9 @@ from ottla.pipeline.checkpoint import DEFAULT_START, WAY_OUT, Checkpoint
 from ottla.pipeline.connectors.port import Batch, DataFrame, SparkSession
 from ottla.pipeline.connectors.topic_sink import TopicSink, write_records
 from ottla.pipeline.connectors.topic_source import TopicSource
-from ottla.pipeline.flow import DEAD, ROW, Query, build, from_sources, queries, reason_of
+from ottla.pipeline.flow import build, reason_of
 from ottla.pipeline.progress import Progress, of_spark
+from ottla.pipeline.queries import Query, queries
 from ottla.pipeline.spec import Spec
 
 _LOOK_EVERY_S: Final = 0.2
@@ -34,11 +35,19 @@ Say = Callable[[Progress], None]
 
 
 class Run:
-    def __init__(self, spec: Spec, spark: SparkSession, checkpoint: Checkpoint, say: Say) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        spark: SparkSession,
+        checkpoint: Checkpoint,
+        say: Say,
+        has_begun: Callable[[], None] = lambda: None,
+    ) -> None:
         self.spec = spec
         self.spark = spark
         self.checkpoint = checkpoint
         self.say = say
+        self._has_begun = has_begun
         self._active: dict[str, Any] = {}
         self._progress: dict[str, Progress] = {}
         self._since = time.time()
@@ -52,6 +61,7 @@ class Run:
         try:
             self._start(once)
             self._tell("running")
+            self._has_begun()
             while self._active:
                 time.sleep(_LOOK_EVERY_S)
                 self._look()
@@ -71,7 +81,7 @@ class Run:
         kept = self.checkpoint.kept
         self._begin_where(kept.start)
         self._make_topics()
-        flow = build(self.spec, self.spark, from_sources(self.spark))
+        flow = build(self.spec, self.spark)
         planned = queries(flow)
         self.checkpoint.admit({query.view: fingerprint.parts(self.spec, query) for query in planned})
         for query in planned:
@@ -108,27 +118,18 @@ class Run:
         spec = self.spec
         topics = [one.sink for one in query.sinks if isinstance(one.sink, TopicSink)]
         others = [one for one in query.sinks if not isinstance(one.sink, TopicSink)]
-        uses = len(others) + len(topics) + query.has_dead
 
         def write(frame: DataFrame, number: int) -> None:
-            if uses > 1:
-                frame.persist()
-            try:
-                rows = frame.where(f"{DEAD} IS NULL").select(f"{ROW}.*") if query.has_dead else frame
+            with query.parts(frame) as (rows, dead):
                 for one in others:
                     one.sink.write(rows, Batch(f"{spec.name}.{one.name}@{generation}", number))
-                records = [sink.records(rows) for sink in topics]
-                if query.has_dead:
-                    records.append(frame.where(f"{DEAD} IS NOT NULL").select(f"{DEAD}.*"))
+                records = [sink.records(rows) for sink in topics] + ([] if dead is None else [dead])
                 if records:
                     together = reduce(lambda one, other: one.unionByName(other), records)
                     given = topics[0].client_options() if topics else {}
                     write_records(
                         spec.bootstrap, together, Batch(f"{spec.name}.{query.view}@{generation}", number), given
                     )
-            finally:
-                if uses > 1:
-                    frame.unpersist()
 
         return write
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ottla.pipeline.connectors.port import DataFrame, Shape, SparkSession
-from ottla.pipeline.flow import Query, build, queries
+from ottla.pipeline.flow import build
+from ottla.pipeline.queries import Query, queries
 from ottla.pipeline.spec import SourceEntry, Spec, Test
 
 
@@ -32,7 +33,7 @@ def run_test(spec: Spec, test: Test, spark: SparkSession, folder: Path) -> Outco
     began = time.monotonic()
     try:
         rounds = test.given if isinstance(test.given, list) else [test.given]
-        flow = build(spec, spark, lambda entry: _given(spark, entry, rounds, folder))
+        flow = build(spec, spark, lambda entry, session: _given(session, entry, rounds, folder))
         found: dict[str, list[dict[str, Any]]] = {}
         wanted = [query for query in queries(flow) if any(sink.name in test.expected for sink in query.sinks)]
         _run_together(wanted, folder, found)
@@ -45,10 +46,11 @@ def run_test(spec: Spec, test: Test, spark: SparkSession, folder: Path) -> Outco
 
 
 def _given(spark: SparkSession, entry: SourceEntry, rounds: list[Mapping[str, Any]], folder: Path) -> DataFrame:
-    """Lines of JSON, a file for each round; a file is a micro-batch."""
+    """Lines of JSON, a file for each round; a file is a micro-batch. A table may be asked for again in each of them."""
     place = folder / "given" / entry.name
-    place.mkdir(parents=True)
-    for number, one in enumerate(rounds):
+    is_there = place.exists()
+    place.mkdir(parents=True, exist_ok=True)
+    for number, one in enumerate([] if is_there else rounds):
         file = place / f"{number:05}.json"
         lines = (json.dumps(row, default=str) for row in entry.source.test_rows(one.get(entry.name, [])))
         file.write_text("".join(f"{line}\n" for line in lines))
@@ -83,12 +85,10 @@ def _run_together(wanted: list[Query], folder: Path, found: dict[str, list[dict[
 
 
 def _started(query: Query, folder: Path, found: dict[str, list[dict[str, Any]]]) -> Any:
-    from ottla.pipeline.flow import DEAD, ROW
-
     def write(frame: DataFrame, number: int) -> None:
-        rows = frame.where(f"{DEAD} IS NULL").select(f"{ROW}.*") if query.has_dead else frame
-        for sink in query.sinks:
-            found.setdefault(sink.name, []).extend(sink.sink.as_test_rows(rows))
+        with query.parts(frame) as (rows, _):
+            for sink in query.sinks:
+                found.setdefault(sink.name, []).extend(sink.sink.as_test_rows(rows))
 
     writer = query.frame.writeStream.outputMode(query.mode).foreachBatch(write)
     writer = writer.option("checkpointLocation", str(folder / "checkpoint" / query.view))

@@ -53,7 +53,7 @@ def test_money_is_conserved(kills: int, tmp_path: Path) -> None:
         file = EXAMPLES / "ledger" / "pipeline.yaml"
         command = ["-m", "ottla.cli.main", "pipeline", "run", str(file), "-b", cluster.bootstrap]
         state = tmp_path / "state"
-        driver = Driver([*command, "--checkpoint", str(state)], tmp_path, state / "0" / "postings")
+        driver = Driver([*command, "--show-spark", "--checkpoint", str(state)], tmp_path, state / "0" / "postings")
         try:
             with writing(cluster, "transfers", transfer) as written:
                 seed = kill_at_random(victims_of(driver, cluster), kills, driver)

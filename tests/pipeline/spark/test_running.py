@@ -39,6 +39,7 @@ steps:
 sinks:
   out: {{topic: {target}, from: counted, key: {by}, mode: update, partitions: 1}}
 """
+NOON = 1_794_830_400_000  # 2026-11-16T12:00:00Z
 
 
 def row(n: int, kind: str = "a") -> bytes:
@@ -103,6 +104,34 @@ def test_a_change_that_would_break_the_state_is_refused_and_replay_is_the_way_ou
     given["where"] = ""
     run_once(spec_of(COUNT.format(by="n", **given), node, tmp_path), spark, tmp_path / "state")
     assert sorted((one["n"], one["many"]) for one in values(node, target) if "n" in one) == [(1, 1), (2, 2), (3, 2)]
+
+
+def test_windows_of_another_length_are_refused_and_another_delay_is_not(
+    spark: Any, node: RunningNode, tmp_path: Path
+) -> None:
+    source, target = new_topic(node), f"{new_topic(node)}-counts"
+    text = f"""
+name: windows
+sources:
+  rows: {{topic: {source}, watermark: {{column: _timestamp, delay: 10 seconds}}}}
+steps:
+  counted: SELECT window.start AS since, count(*) AS many FROM rows GROUP BY window(_timestamp, '1 minute')
+  visits: SELECT value, count(*) AS many FROM rows GROUP BY session_window(_timestamp, '1 minute'), value
+sinks:
+  out: {{topic: {target}, from: counted, mode: update, partitions: 1}}
+  visits: {{topic: {target}-visits, from: visits, partitions: 1}}
+"""
+    write(node, source, [b"a"], timestamp=NOON)
+    run_once(spec_of(text, node, tmp_path), spark, tmp_path / "state")
+    longer = text.replace("window(_timestamp, '1 minute')\n  visits", "window(_timestamp, '5 minutes')\n  visits")
+    with pytest.raises(OttlaError, match=r"(?s)counted has changed.*was: windows of 60 s.*is:  windows of 300 s"):
+        run_once(spec_of(longer, node, tmp_path), spark, tmp_path / "state")
+    patient = text.replace("session_window(_timestamp, '1 minute')", "session_window(_timestamp, '2 minutes')")
+    with pytest.raises(OttlaError, match=r"(?s)visits has changed.*was: sessions .* 1 minute.*is:  sessions .* 2 min"):
+        run_once(spec_of(patient, node, tmp_path), spark, tmp_path / "state")
+    write(node, source, [b"b"], timestamp=NOON + 1000)
+    run_once(spec_of(text.replace("10 seconds", "20 seconds"), node, tmp_path), spark, tmp_path / "state")
+    assert [one["many"] for one in values(node, target)] == [1, 2]
 
 
 def test_sources_that_change_places_are_a_change_too(spark: Any, node: RunningNode, tmp_path: Path) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from ottla.cli.output import count, note, outcome_option, print_outcome
 from ottla.cli.pipeline.spec_argument import bootstrap_option, loaded, spec_argument
 from ottla.model.errors import OttlaError
+
+if TYPE_CHECKING:
+    from ottla.pipeline.spec import Spec
 
 
 @click.command()
@@ -36,13 +41,23 @@ def command(file: Path, with_spark: bool, offline: bool, bootstrap: str | None, 
     if found:
         _end(output, spec.told(found))
     if with_spark:
-        from ottla.pipeline.spark_session import trying
-
-        with trying(spec.name, spec.resources) as session:
-            checking.with_spark(spec, session)
+        _ask_spark(spec)
     parts = ((spec.sources, "source"), (spec.steps, "step"), (spec.sinks, "sink"), (spec.tests, "test"))
     right = f"{file} is right: {', '.join(count(len(part), what) for part, what in parts)}"
     print_outcome(output, {"file": str(file), "right": True, "problems": []}, right)
+
+
+def _ask_spark(spec: Spec) -> None:
+    from ottla.cli.pipeline.spark_log import NAME, kept_in, told_if_it_fails
+    from ottla.pipeline import checking
+    from ottla.pipeline.spark_session import trying
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-check-")))
+        log = stack.enter_context(kept_in(folder / NAME))
+        with told_if_it_fails(log):
+            session = stack.enter_context(trying(spec.name, spec.resources))
+        checking.with_spark(spec, session)
 
 
 def _end(output: str | None, problems: list[str]) -> NoReturn:

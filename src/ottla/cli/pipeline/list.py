@@ -34,7 +34,10 @@ def command(output: str | None, cluster: Cluster) -> None:
         Column("BEHIND", "behind"),
         Column("ERROR", "error"),
     )
-    print_rows(output, columns, [_row(name, told.get(name)) for name in sorted(there)])
+    rows = [_row(name, told.get(name)) for name in sorted(there)]
+    print_rows(output, columns, rows)
+    if output is None and any(row["state"] in ("unclaimed", "silent") for row in rows):
+        note("Where no worker runs a pipeline, `ottla pipelines serve` starts one.")
 
 
 def _row(name: str, one: Any) -> dict[str, Any]:

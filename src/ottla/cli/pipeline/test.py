@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
 from ottla.cli.output import count, outcome_option, print_outcome
+from ottla.cli.pipeline.spark_log import NAME, kept_in, show_spark_option, told_if_it_fails
 from ottla.cli.pipeline.spec_argument import loaded, spec_argument
 from ottla.model.errors import OttlaError
 
@@ -15,8 +17,9 @@ from ottla.model.errors import OttlaError
 @click.command()
 @spec_argument
 @click.option("-k", "--only", help="Only tests with this in their name.")
+@show_spark_option
 @outcome_option
-def command(file: Path, only: str | None, output: str | None) -> None:
+def command(file: Path, only: str | None, show_spark: bool, output: str | None) -> None:
     """Run the tests that stand in a spec: given rows in, expected rows out, on a Spark but without a cluster."""
     from ottla.pipeline.spark_session import trying
     from ottla.pipeline.spec import PythonStep, StatefulStep
@@ -28,10 +31,13 @@ def command(file: Path, only: str | None, output: str | None) -> None:
         raise OttlaError(f"{file} has no tests" + ("" if only is None else f" with {only!r} in their name"))
     outcomes = []
     keeps_state = any(isinstance(entry.step, StatefulStep | PythonStep) for entry in spec.steps.values())
-    with trying(spec.name, spec.resources, keeps_state=keeps_state) as session:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-test-")))
+        log = stack.enter_context(kept_in(folder / NAME, show=show_spark))
+        with told_if_it_fails(log):
+            session = stack.enter_context(trying(spec.name, spec.resources, keeps_state=keeps_state))
         for test in tests:
-            with tempfile.TemporaryDirectory(prefix="ottla-test-") as folder:
-                outcome = run_test(spec, test, session, Path(folder) / "run")
+            outcome = run_test(spec, test, session, folder / "run")
             outcomes.append(outcome)
             if output is None:
                 click.echo(f"{'FAILED' if outcome.problems else 'passed'}  {test.name}  ({outcome.seconds:.1f} s)")

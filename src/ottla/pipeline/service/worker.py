@@ -28,6 +28,7 @@ from ottla.pipeline.service.supervised import Supervised
 _TELL_EVERY_S: Final = 5.0
 _STOP_WITHIN_S: Final = 90.0
 _LAST_LINES: Final = 50
+_SAID: Final = "ottla: "
 
 Say = Callable[[str], None]
 
@@ -98,9 +99,10 @@ class Pipeline:
         self.tell("waiting")
 
     def _reason(self) -> str | None:
-        """What the run itself says of its end; else the last that it has said."""
-        said = [line.removeprefix("ottla: ") for line in self._last if line.startswith("ottla: ")]
-        return said[-1] if said else (self._last[-1] if self._last else None)
+        """What the run itself says of its end, which may take several lines; else the last that it has said."""
+        said = list(self._last)
+        begin = max((n for n, line in enumerate(said) if line.startswith(_SAID)), default=len(said) - 1)
+        return " ".join(line.removeprefix(_SAID).strip() for line in said[begin:]) if said else None
 
     def renew(self, one: Deployed) -> None:
         """Another spec: the old one is stopped, and the new one runs."""
