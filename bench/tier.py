@@ -135,6 +135,7 @@ PLAN = Plan(
         Bar("the broker's CPU meanwhile, of a core", "spark", "broker_share", "", Direction.AT_MOST, 0.05,
             absolute=True),
     ),
+    alone="The remote tier over the S3 protocol on loopback (versitygw)",
     lone={"tier": Lone(SETTINGS, measured), "spark": Lone(SETTINGS, read_with_spark)},
     sides=lambda folder, given: {"ottla": OttlaNode(folder / "ottla", **given)},
 )  # fmt: skip
