@@ -92,7 +92,21 @@ def table(verdicts: Sequence[Verdict]) -> str:
     return "\n".join(lines)
 
 
+def _alone(verdicts: Sequence[Verdict], about: Mapping[str, Any]) -> str:
+    """Where nothing of Apache Kafka's stands beside it."""
+    rows = [["what", "unit", "Ottla", "bar", ""], ["---", "---", "---:", "---", "---"]]
+    rows += [[cells[0], cells[1], cells[3], cells[5], cells[6]] for cells in map(_cells, verdicts)]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    where = about["machine"]
+    return (
+        f"# {about['alone']}, {about['date']}\n\n"
+        f"{where['cpu']}, {where['cores']} cores, {where['memory_gb']} GB.\n\n" + "\n".join(lines) + "\n"
+    )
+
+
 def markdown(verdicts: Sequence[Verdict], about: Mapping[str, Any]) -> str:
+    if about.get("alone"):
+        return _alone(verdicts, about)
     rows = [_HEAD, ["---", "---", "---:", "---:", "---:", "---", "---"], *(_cells(verdict) for verdict in verdicts)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     where, sides = about["machine"], about.get("sides", "One node")
@@ -146,7 +160,7 @@ def conclude(
     print(table(verdicts))
     if stem is not None:
         save(stem, about, rows, verdicts)
-        print(f"kept in {stem}.json, .md and .png")
+        print(f"kept in {stem}.json and .md, and .png where there is a ratio to show")
     missed = sum(verdict.word == "MISS" for verdict in verdicts)
     print(f"{sum(verdict.word == 'PASS' for verdict in verdicts)} bars passed, {missed} missed")
     return 1 if missed else 0

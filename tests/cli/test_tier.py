@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -108,8 +109,36 @@ def test_repair_deletes_what_belongs_to_no_segment_and_nothing_else(tier: tuple[
     strange.unlink()
 
 
+def test_nothing_is_deleted_in_a_store_that_is_not_that_of_the_cluster(
+    tier: tuple[RunningNode, Path], tmp_path: Path
+) -> None:
+    running, folder = tier
+    log = sorted(folder.rglob("*.log"))[0].relative_to(folder)
+    other = tmp_path / log.with_name(f"{log.name[:20]}-AAAAAAAAAAAAAAAAAAAAAA.log")
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"of another cluster")
+    result = ottla(running, "verify", "--repair", "--yes", "--store", f"file://{tmp_path}")
+    assert "Is it the right store?" in str(result.exception)
+    above = ottla(running, "verify", "--repair", "--yes", "--store", f"file://{tmp_path.parent}")
+    assert above.exit_code == 1 and "unknown" not in above.stdout
+    assert other.exists()
+
+
 def test_the_store_must_be_named(tier: tuple[RunningNode, Path], tmp_path: Path) -> None:
     assert "--store URL" in ottla(tier[0], "verify").output
     config = tmp_path / "server.properties"
     config.write_text(f"rsm.config.url=file://{tier[1]}\n")
     assert ottla(tier[0], "verify", "--config", str(config)).exit_code == 0
+
+
+def test_status_tells_of_a_tier_that_cannot_begin(tmp_path: Path) -> None:
+    """One broker, and a metadata topic that is to be on three of them."""
+    factor: dict[str, Any] = {"rlmm_config_remote_log_metadata_topic_replication_factor": 3}
+    with tiered_node(tmp_path, **factor) as running:
+        assert ottla(running, "status").exit_code == 0
+        create(running.address)
+        result = ottla(running, "status", "-O", "json")
+        (row,) = json.loads(result.stdout)
+        assert (row["topic"], row["segments"], row["tiered_to"]) == (TOPIC, 0, -1)
+        assert "__remote_log_metadata is not there yet" in result.stderr
+        assert "nothing of this cluster is in the remote tier" in str(ottla(running, "ls").exception)

@@ -198,9 +198,12 @@ class TestTheStore:
             for number in range(20):
                 with pytest.raises(StoreError, match="out of order"):
                     await store.put(f"{number:02}", [b"abc"])
-            at_once = len(bucket.objects)
+            at_once = dict(bucket.puttings)
             await asyncio.sleep(10.0)
-            assert 0 < at_once < len(bucket.objects) < 20
+            assert 0 < len(at_once) < len(bucket.objects) < 20
+            late = bucket.puttings.keys() - at_once.keys()
+            assert not any(each.may_be_forgotten for each in at_once.values())
+            assert all(bucket.puttings[key].may_be_forgotten for key in late), "whoever was refused cannot know of it"
 
         told(story)
 

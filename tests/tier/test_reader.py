@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.tier.faulty_store import FaultyStore
 from tests.tier.given import OF
 
 from ottla.env.disk import PosixDisk
+from ottla.env.object_store import StoreError
 from ottla.env.obstore_store import open_store
 from ottla.log.epochs import EpochStart
 from ottla.record.batch import parse_header
@@ -29,6 +31,13 @@ from ottla.tier.upload import SegmentFiles, upload
 BASE, PER_BATCH, BATCHES, VALUE = 1000, 4, 200, b"v" * 20_000
 T0 = 5_000
 Scenario = Callable[["Scene"], Coroutine[Any, Any, None]]
+
+
+def unheard_errors(loop: asyncio.AbstractEventLoop) -> list[dict[str, Any]]:
+    """Those that nobody has asked for, as they come."""
+    found: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: found.append(context))
+    return found
 
 
 class Scene:
@@ -220,5 +229,26 @@ def test_of_large_batches_only_the_one_is_read_that_holds_the_offset(tmp_path: P
         batch = scene.segment.size / BATCHES
         needed = range(int(number * batch) // CHUNK_BYTES, int((number + 1) * batch) // CHUNK_BYTES + 1)
         assert set(asked) <= set(needed)
+
+    run(tmp_path, scenario)
+
+
+def test_where_all_requests_of_a_read_fail_no_error_is_left_over(tmp_path: Path) -> None:
+    """The manifest is asked for beside the batches, and only one of both errors is told."""
+
+    async def scenario(scene: Scene) -> None:
+        async def fail(operation: str, key: str) -> None:
+            if operation == "get":
+                await asyncio.sleep(0.02)  # the manifest has failed by then
+            raise StoreError(f"the store failed on {key}: it is down")
+
+        unheard = unheard_errors(asyncio.get_running_loop())
+        scene.store.before = fail
+        for offset in (BASE, BASE + 300):
+            with pytest.raises(StoreError):
+                await scene.read(offset, 1000)
+        await asyncio.sleep(0.05)
+        gc.collect()
+        assert not unheard
 
     run(tmp_path, scenario)

@@ -15,7 +15,7 @@ import pytest
 from tests.tier.test_bad_stores import fetch
 from tests.tier.tiered import consume, create, partition, produce, tiered_node, until_local_from
 from tests.tier.versitygw import PROGRAM, WHY_NOT, gateway
-from tests.waiting import until
+from tests.waiting import NEVER_MS, until
 
 from ottla.env.object_store import ObjectMissing, StoredObject, StoreError
 from ottla.env.obstore_store import open_store
@@ -116,7 +116,9 @@ def test_a_harmed_file_is_named(
 def test_while_it_is_away_the_log_goes_on_and_copies_catch_up(tmp_path: Path) -> None:
     there = gateway(tmp_path)
     quick = {"rsm.config.client.connect.timeout": "1 second", "rsm.config.client.timeout": "2 seconds"}
-    with tiered_node(tmp_path, there.url, **there.settings, **quick) as running:
+    # A reader waits until the store was tried often enough: a slow machine takes more than half a second for that.
+    patient = {**there.settings, **quick, "remote_fetch_max_wait_ms": NEVER_MS}
+    with tiered_node(tmp_path, there.url, **patient) as running:
         with there.running():
             create(running.address)
             middle = produce(running.address, 0, 8)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import time
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import ClassVar
 
 import pytest
 import uvloop
 
 from ottla.broker.run import real_env
-from ottla.env.disk import PosixDisk, PosixFile
+from ottla.env.disk import DiskTimes, PosixDisk, PosixFile
 from ottla.wire.buffers import BufferPool
 from ottla.wire.connection_settings import ConnectionSettings
 from ottla.wire.reply import FileRange, Message
@@ -102,3 +104,51 @@ def test_what_cannot_go_directly_is_read_and_written(path: Path, monkeypatch: py
 
     monkeypatch.setattr(PosixFile, "send_nowait", sometimes)
     assert exchange(path, 0.001, 0) == answer_of(path.read_bytes()) * QUESTIONS
+
+
+class Slow(PosixFile):
+    """Of which a piece at a time is sent."""
+
+    gives_way: ClassVar[bool] = True
+
+    def send_nowait(self, socket: int, size: int, position: int) -> int:
+        sent = os.write(socket, self.pread(min(size, 64 * 1024), position))
+        pieces.append(sent)
+        return sent
+
+
+pieces: list[int] = []
+
+
+def test_who_gives_way_lets_others_have_their_turn_after_each_piece(path: Path) -> None:
+    """A request of another connection that comes while an answer is sent is answered before the next piece."""
+    asked_after: list[int] = []
+
+    async def story() -> None:
+        file = Slow(str(path), os.open(path, os.O_RDONLY), DiskTimes())
+
+        def handler(connection: ServerConnection, frame: memoryview) -> Message:
+            if bytes(frame).startswith(b"old?"):
+                return [b"<", FileRange(file, 0, CONTENT_SIZE), b">"]
+            asked_after.append(len(pieces))
+            return [b"now!"]
+
+        env = real_env()
+        settings = ConnectionSettings(handler, env, BufferPool(1 << 20), 1 << 20)
+        listener = await env.network.listen(partial(ServerConnection, settings, "PLAINTEXT"), "127.0.0.1", 0)
+        await listener.serve()
+        old, new = [await asyncio.open_connection("127.0.0.1", listener.port, limit=1 << 23) for _ in range(2)]
+        old[1].write((4).to_bytes(4, "big") + b"old?")
+        for _ in range(5):
+            new[1].write((4).to_bytes(4, "big") + b"new?")
+            assert await new[0].readexactly(4) == b"now!"
+        assert len(await old[0].readexactly(CONTENT_SIZE + 2)) == CONTENT_SIZE + 2
+        for _, writer in (old, new):
+            writer.close()
+        listener.close()
+        env.executor.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.wait_for(story(), 60))
+    assert len(asked_after) == 5
+    assert asked_after[-1] < len(pieces), "the last of them came while there was still something to send"

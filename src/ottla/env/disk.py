@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
-from typing import Final
+from typing import ClassVar, Final
 
 from ottla.env.metrics import Family, Gathered, Kind, Times
 from ottla.env.page_cache import is_cached
@@ -55,6 +55,7 @@ class DiskTimes:
 
 class PosixFile:
     __slots__ = ("_fd", "_times", "path")
+    gives_way: ClassVar[bool] = False
 
     def __init__(self, path: str, fd: int, times: DiskTimes) -> None:
         self.path = path

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _THREADS: Final = 24
-_PART_BYTES: Final = 8 * 1024 * 1024
+PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 2  # what an upload holds in memory, in parts
 _BEHIND: Final = 5  # of niceness
 _CLIENT: Final = "client_"
@@ -55,12 +56,16 @@ def open_store(url: str, options: Mapping[str, str]) -> ObjectStore:
         config = {name: value for name, value in options.items() if not name.startswith(_CLIENT)}
         client: dict[str, Any] = dict(_DEFAULT_CLIENT_OPTIONS)
         client.update({name[len(_CLIENT) :]: value for name, value in options.items() if name.startswith(_CLIENT)})
-        if any(value.startswith("http://") for name, value in config.items() if "endpoint" in name):
+        if any(value.startswith("http://") for name, value in config.items() if _is_address(name)):
             client.setdefault("allow_http", "true")
         opened: Any = obstore.store.from_url(url, config=config, client_options=client, retry_config=_RETRIES)  # type: ignore[call-overload,unused-ignore]
         return ObstoreStore(opened)
     except (obstore.exceptions.BaseError, OSError, ValueError, TypeError) as error:
         raise ConfigError("rsm.config.url", url, f"the store cannot be opened: {_first_line(error)}") from error
+
+
+def _is_address(name: str) -> bool:
+    return "endpoint" in name or name.endswith("base_url")  # GCS has the latter
 
 
 class ObstoreStore:
@@ -74,7 +79,13 @@ class ObstoreStore:
         def put() -> None:
             import obstore
 
-            obstore.put(self._store, key, iter(data), chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE)
+            pieces = iter(data)
+            beginning, is_all = _beginning(pieces)
+            if is_all:  # one request, not the three that an object of parts takes at least
+                obstore.put(self._store, key, beginning, use_multipart=False)
+            else:
+                whole = chain((beginning,), pieces)
+                obstore.put(self._store, key, whole, chunk_size=PART_BYTES, max_concurrency=_PARTS_AT_ONCE)
             if self._folder is not None:
                 path = f"{self._folder}/{key}"
                 disk = PosixDisk()
@@ -127,6 +138,17 @@ class ObstoreStore:
             raise ObjectMissing(f"{key} is not in the store") from error
         except (BaseError, OSError, RuntimeError) as error:
             raise StoreError(f"the store failed on {key}: {_first_line(error)}") from error
+
+
+def _beginning(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
+    """As much as is a part, and whether that is all."""
+    some, size = list[bytes](), 0
+    for piece in pieces:
+        some.append(piece)
+        size += len(piece)
+        if size > PART_BYTES:
+            return b"".join(some), False
+    return b"".join(some), True
 
 
 @cache

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 from uuid import UUID
 
 from ottla.env.metrics import Metrics
@@ -40,6 +40,8 @@ class Readable(Protocol):
     """What an answer can be sent from, piece by piece. Positions are the caller's business: there is no cursor."""
 
     path: str
+    gives_way: ClassVar[bool]
+    """Whether all others have their turn after each piece: whoever reads it has time, and there is much of it."""
 
     def pread(self, size: int, position: int) -> bytes: ...
     def pread_nowait(self, size: int, position: int) -> bytes | bytearray | None: ...

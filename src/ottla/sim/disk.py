@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from random import Random
+from typing import ClassVar
 from zlib import crc32
 
 from ottla.env.ports import Buffer
@@ -355,6 +356,7 @@ class SimFile:
     """An open file. It stays usable when its name is changed or removed, as on any POSIX system."""
 
     __slots__ = ("_closed", "_disk", "inode", "path")
+    gives_way: ClassVar[bool] = False
 
     def __init__(self, disk: SimDisk, path: str, inode: Inode) -> None:
         self.path = path

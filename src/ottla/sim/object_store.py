@@ -206,13 +206,16 @@ class SimStoreClient:
 
     async def put(self, key: str, data: Iterable[bytes]) -> None:
         body = b"".join(data)
-        waiting = asyncio.current_task()
         who = CURRENT.get()
+        is_awaited = True
 
         def is_heard() -> bool:
-            return waiting is not None and not waiting.done() and (who is None or who.alive)
+            return is_awaited and (who is None or who.alive)
 
-        await self._bucket.ask(self._host, "put", key, lambda: self._bucket.put(key, body, who, is_heard))
+        try:
+            await self._bucket.ask(self._host, "put", key, lambda: self._bucket.put(key, body, who, is_heard))
+        finally:
+            is_awaited = False  # he was told that it had failed, say, and it is carried out late
 
     async def get(self, key: str, start: int, end: int) -> Buffer:
         return await self._bucket.ask(self._host, "get", key, lambda: self._bucket.get(key, start, end))

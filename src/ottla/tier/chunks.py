@@ -181,6 +181,7 @@ class Chunks:
     async def with_manifest(self, segment: RemoteSegment, name: str, start: int, end: int) -> tuple[Buffer, Manifest]:
         """A part of one of its objects, not checked yet, and what it is to be checked by: asked for side by side."""
         known = asyncio.ensure_future(self.manifest(segment))
+        known.add_done_callback(heard)  # both may fail, and only the first is told
         try:
             return await self._store.get(name, start, end), await known
         finally:

@@ -17,7 +17,7 @@ from ottla.log.paths import offset_name
 from ottla.tier.remote_segment import RemotePartition, RemoteSegment
 
 _KEY: Final = re.compile(
-    r"(?P<topic>.+)-(?P<topic_id>[A-Za-z0-9_-]{22})/(?P<partition>\d+)/"
+    r"(?P<topic>[^/]+)-(?P<topic_id>[A-Za-z0-9_-]{22})/(?P<partition>\d+)/"
     r"(?P<base>\d{20})-(?P<id>[A-Za-z0-9_-]{22})\.(?P<kind>[a-z-]+)"
 )
 

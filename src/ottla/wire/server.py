@@ -456,7 +456,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 stream.popleft()
                 continue
             if part.size >= DIRECT_BYTES and self._send_directly(part):
-                if stream and self._settings.turn.is_over():
+                if stream and (part.file.gives_way or self._settings.turn.is_over()):
                     self._give_turn_away()
                     break
                 continue

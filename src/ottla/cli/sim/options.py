@@ -62,11 +62,17 @@ def how_options(function: F) -> F:
     return function
 
 
+def workloads_option(function: F) -> F:
+    return click.option("--workloads", type=Listed(), help="Only these, instead of those that the seed draws.")(
+        function
+    )
+
+
 def part_options(function: F) -> F:
     for option in reversed(
         (
             click.option("--faults", type=Listed(), help="Only the faults of these numbers: 3,4,9, or none."),
-            click.option("--workloads", type=Listed(), help="Only these, instead of those that the seed draws."),
+            workloads_option,
             click.option(
                 "--until", "until_s", type=click.FloatRange(0.0), help="End the storm earlier, after so many seconds."
             ),

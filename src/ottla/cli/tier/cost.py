@@ -9,6 +9,7 @@ import click
 from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.output import Column, note, output_option, print_rows
 from ottla.cli.scope import Scope, ScopeType
+from ottla.env.obstore_store import PART_BYTES
 
 COLUMNS: Final = (
     Column("TOPIC", "topic"),
@@ -19,7 +20,13 @@ COLUMNS: Final = (
     Column("READ ONCE", lambda row: f"{row['read']:.4f}"),
 )
 _GB: Final = 1_000_000_000
-_OBJECTS: Final = 6  # that a segment mostly has
+_SMALL_OBJECTS: Final = 5  # that a segment mostly has beside its batches
+
+
+def _puts(size: int) -> int:
+    """Requests that a segment takes: what is larger than a part is begun, put in parts, and ended."""
+    parts = -(-size // PART_BYTES)
+    return _SMALL_OBJECTS + (1 if parts <= 1 else parts + 2)
 
 
 @click.command("cost")
@@ -41,17 +48,19 @@ def command(
 ) -> None:
     """What the remote tier costs a month, what it cost to put there, and what it costs to read all of it once.
 
-    The prices are examples: give those of your store. A segment is some six objects, and is read a MiB at a time.
+    The prices are examples: give those of your store. A segment is some six objects, of which large ones are put in
+    parts of 8 MiB, and is read a MiB at a time.
     """
     from ottla.cli.tier.known import read_known
     from ottla.tier.manifest import CHUNK_BYTES
 
     by_topic: dict[str, dict[str, Any]] = {}
     for of, log in read_known(cluster).chosen(scopes):
-        row = by_topic.setdefault(of.topic, {"topic": of.topic, "bytes": 0, "segments": 0, "gets": 0})
+        row = by_topic.setdefault(of.topic, {"topic": of.topic, "bytes": 0, "segments": 0, "puts": 0, "gets": 0})
         for segment in log.readable():
             row["bytes"] += segment.size
             row["segments"] += 1
+            row["puts"] += _puts(segment.size)
             row["gets"] += -(-segment.size // CHUNK_BYTES) + 2
     rows = []
     for row in by_topic.values():
@@ -62,7 +71,7 @@ def command(
                 "gb": gb,
                 "segments": row["segments"],
                 "month": gb * gb_month,
-                "copied": row["segments"] * _OBJECTS * puts / 1000,
+                "copied": row["puts"] * puts / 1000,
                 "read": row["gets"] * gets / 1000 + gb * gb_out,
             }
         )

@@ -20,6 +20,8 @@ from ottla.tier.told import hear
 class Known(NamedTuple):
     logs: dict[tuple[UUID, int], RemoteLog]
     names: dict[tuple[UUID, int], RemotePartition]
+    is_told: bool = True
+    """False if there is no metadata topic, so that nothing can have been copied."""
 
     def chosen(
         self, scopes: tuple[Scope, ...], also: Iterable[RemotePartition] = ()
@@ -42,6 +44,13 @@ class Known(NamedTuple):
 
 
 def read_known(cluster: Cluster) -> Known:
+    known = read_if_told(cluster)
+    if not known.is_told:
+        raise OttlaError(f"{REMOTE_METADATA_TOPIC} is not there: nothing of this cluster is in the remote tier")
+    return known
+
+
+def read_if_told(cluster: Cluster) -> Known:
     from confluent_kafka import Consumer
 
     check_reachable(cluster)
@@ -49,9 +58,7 @@ def read_known(cluster: Cluster) -> Known:
         consumer = make(Consumer, settings(cluster, (*READING, ("auto.offset.reset", "earliest"))))
         try:
             numbers = partitions_of(consumer, REMOTE_METADATA_TOPIC, cluster)
-            if not numbers:
-                raise OttlaError(f"{REMOTE_METADATA_TOPIC} is not there: no topic of this cluster uses the remote tier")
-            return _read(consumer, numbers, cluster)
+            return _read(consumer, numbers, cluster) if numbers else Known({}, {}, is_told=False)
         finally:
             consumer.close()
 

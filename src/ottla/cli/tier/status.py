@@ -9,6 +9,7 @@ import click
 from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.output import Column, count, note, output_option, print_rows
 from ottla.cli.scope import Scope, ScopeType
+from ottla.model.names import REMOTE_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from ottla.cli.admin.session import Session
@@ -44,13 +45,15 @@ def command(scopes: tuple[Scope, ...], output: str | None, cluster: Cluster) -> 
     copied or deleted, or were when a broker died: the leader sees to them.
     """
     from ottla.cli.admin import session
-    from ottla.cli.tier.known import read_known
+    from ottla.cli.tier.known import read_if_told
 
-    known = read_known(cluster)
+    known = read_if_told(cluster)
     rows = session.run(cluster, lambda there: _rows(there, known, scopes))
     print_rows(output, COLUMNS, rows)
     segments, size = sum(row["segments"] for row in rows), sum(row["bytes"] for row in rows)
     note(f"{count(len(rows), 'partition')}, {count(segments, 'segment')}, {size} bytes in the remote tier.")
+    if rows and not known.is_told:
+        note(f"Nothing is copied: {REMOTE_METADATA_TOPIC} is not there yet. If that lasts, the brokers' logs say why.")
 
 
 async def _rows(there: Session, known: Known, scopes: tuple[Scope, ...]) -> list[dict[str, Any]]:

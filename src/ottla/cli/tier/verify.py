@@ -12,6 +12,7 @@ import click
 from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.output import Column, count, may_go_on, note, output_option, print_rows
 from ottla.cli.tier.store_options import store_options
+from ottla.model.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.env.object_store import ObjectStore
@@ -71,6 +72,8 @@ async def _verify(store: ObjectStore, cluster: Cluster, *, deep: bool, repair: b
         unknown = found.of(Problem.UNKNOWN)
         if not (repair and unknown):
             return found, 0
+        if found.segments and len(found.of(Problem.MISSING)) >= found.segments:
+            raise OttlaError("nothing is deleted: the segments of this cluster are not there. Is it the right store?")
         some = f"{count(len(unknown), 'unknown object')} from the store, such as {unknown[0].key}"
         may_go_on(f"Delete {some}?", yes)
         await store.delete([each.key for each in unknown])

@@ -46,6 +46,9 @@ class TierWatch:
             self.look()
 
     def look(self) -> None:
+        # Now, not when the inspector last looked: what a leader has given up meanwhile was too old by its clock.
+        clocks = [member.host.clock.now_ms() for member in self._members]
+        self._oracle.latest_ms = max(self._oracle.latest_ms, *clocks)
         for story, node, partition in self._led():
             self._look_at(story, node, partition)
 
@@ -134,6 +137,20 @@ class TierWatch:
             return
 
     # -- at the end
+
+    def segments_at_most(self) -> int:
+        """That the disk of anyone has of a partition: so many may be still to copy."""
+        return max(
+            (
+                len(partition.log.segments)
+                for story in self._tiered()
+                for member in self._members
+                if member.node is not None
+                and member.is_broker
+                and (partition := member.node.replicas.by_id.get(story.id)) is not None
+            ),
+            default=0,
+        )
 
     def trouble(self) -> str | None:
         """What is not yet as it is to be when nobody writes any more; None once all is."""

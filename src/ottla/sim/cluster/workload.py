@@ -44,6 +44,10 @@ class Workload:
     async def finish(self) -> None:
         """When everything works again: ends what is under way. The run fails if this takes longer than healing may."""
 
+    def more_s(self) -> float:
+        """How much longer than others it may take for that, by what has gathered."""
+        return 0.0
+
     def unfinished(self) -> list[str]:
         """Who is not done, for a person who reads that nothing went on."""
         return []

@@ -27,6 +27,7 @@ from ottla.sim.workload.client import DELETE_TOPICS, KnownTopic, NoAnswer
 from ottla.tier.remote_segment import RemotePartition
 
 _FOREVER_MS: Final = 10**12
+_A_COPY_S: Final = 0.25  # and more than it takes: two events, six objects
 _KEPT: Final[tuple[dict[str, str], ...]] = (
     {},
     {},
@@ -174,6 +175,10 @@ class Tiers(Workload):
         self.watch.look()
         self._watching.cancel()
         self.watch.count()
+
+    def more_s(self) -> float:
+        """Segments of a partition are copied one after the other, and in a storm of whole length hundreds gather."""
+        return _A_COPY_S * self.watch.segments_at_most()
 
     def unfinished(self) -> list[str]:
         names = [process.name for process in (*self._running, self._reader.running) if not process.done()]
