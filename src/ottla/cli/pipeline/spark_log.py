@@ -57,7 +57,7 @@ def kept_in(file: Path, *, show: bool = False) -> Iterator[SparkLog]:
     before = sys.stderr
     before.flush()
     own = os.dup(2)
-    target = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    target = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # Spark may tell settings
     os.dup2(target, 2)
     os.close(target)
     try:
