@@ -82,9 +82,9 @@ class ObstoreStore:
             pieces = iter(data)
             beginning, is_all = _beginning(pieces)
             if is_all:  # one request, not the three that an object of parts takes at least
-                obstore.put(self._store, key, beginning, use_multipart=False)
+                obstore.put(self._store, key, b"".join(beginning), use_multipart=False)
             else:
-                whole = chain((beginning,), pieces)
+                whole = chain(_given_away(beginning), pieces)
                 obstore.put(self._store, key, whole, chunk_size=PART_BYTES, max_concurrency=_PARTS_AT_ONCE)
             if self._folder is not None:
                 path = f"{self._folder}/{key}"
@@ -140,15 +140,22 @@ class ObstoreStore:
             raise StoreError(f"the store failed on {key}: {_first_line(error)}") from error
 
 
-def _beginning(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
+def _beginning(pieces: Iterator[bytes]) -> tuple[list[bytes], bool]:
     """As much as is a part, and whether that is all."""
     some, size = list[bytes](), 0
     for piece in pieces:
         some.append(piece)
         size += len(piece)
         if size > PART_BYTES:
-            return b"".join(some), False
-    return b"".join(some), True
+            return some, False
+    return some, True
+
+
+def _given_away(pieces: list[bytes]) -> Iterator[bytes]:
+    """One after the other, so that none is held twice."""
+    pieces.reverse()
+    while pieces:
+        yield pieces.pop()
 
 
 @cache

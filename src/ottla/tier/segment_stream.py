@@ -1,8 +1,8 @@
 """Reads segments of the remote tier from one offset to another, one after the other, for a reader that wants all of it
 once: several requests are under way, over the borders of segments too, and nothing is kept.
 
-Every chunk is checked before anyone sees it, as in chunks.py. Batches do not end where chunks do: what a piece has of
-its last one is put before the next piece.
+Every chunk is checked before anyone sees it, as in chunks.py. Batches do not end where chunks do: one that lies in two
+pieces comes by itself.
 """
 
 from __future__ import annotations
@@ -58,13 +58,16 @@ class SegmentStream:
         self._coming: deque[_Coming] = deque()
         self._rest = b""
         self._rest_of = -1
-        self._buffers = [bytearray(), bytearray()]
+        self._ready: list[tuple[int, Buffer]] = []  # whole batches that have come, each with its span
 
     async def read(self, span: int) -> Buffer | None:
         """The next whole batches of one; None if there are no more. Spans are read in their order, and one can be left
-        before its end. What was given is good until the call after the next one: who decodes it may already have asked
-        for more."""
+        before its end."""
         while True:
+            while self._ready:
+                number, batches = self._ready.pop(0)
+                if number == span:
+                    return batches
             await self._ask(span)
             if not self._coming or self._coming[0].span > span:
                 return None
@@ -74,13 +77,12 @@ class SegmentStream:
                 continue
             data = await task
             await self._ask(span)
-            data = self._behind_rest(number, data[skipped:])
+            joined, data = self._joined(number, data[skipped:])
             end = self._end_of_batches(span, data)
-            self._rest = bytes(data[end:])
+            self._rest += data[end:]
             if is_last and self._rest:
                 raise DamagedObject(f"{self._key(span)} ends in the middle of a batch")
-            if end:
-                return data[:end]
+            self._ready = [(span, each) for each in (joined, data[:end]) if each]
 
     def close(self) -> None:
         for task in (*self._bounds, *(each.data for each in self._coming)):
@@ -147,31 +149,38 @@ class SegmentStream:
 
     # -- batches
 
-    def _behind_rest(self, span: int, data: memoryview) -> memoryview:
-        rest = self._rest if self._rest_of == span else b""
-        self._rest_of = span
-        if not rest:
-            return data
-        self._buffers.reverse()
-        size = len(rest) + len(data)
-        if len(self._buffers[0]) < size:
-            self._buffers[0] = bytearray(max(size, (PIECE_CHUNKS + 1) * CHUNK_BYTES))
-        whole = memoryview(self._buffers[0])[:size]
-        whole[: len(rest)] = rest
-        whole[len(rest) :] = data
-        return whole
+    def _joined(self, span: int, data: memoryview) -> tuple[bytes, memoryview]:
+        """The batch that began in the piece before, if it ends in this one, and what follows it: the rest of a piece is
+        large, and is not copied for a batch."""
+        if self._rest_of != span:
+            self._rest_of, self._rest = span, b""
+        if not self._rest:
+            return b"", data
+        missing = max(LOG_OVERHEAD - len(self._rest), 0)
+        head = self._rest + data[:missing]
+        if len(head) == LOG_OVERHEAD or len(self._rest) > LOG_OVERHEAD:
+            missing = LOG_OVERHEAD + self._length(span, head, 0) - len(self._rest)
+            if missing <= len(data):
+                joined, self._rest = self._rest + data[:missing], b""
+                return joined, data[missing:]
+        self._rest += data
+        return b"", data[len(data) :]
 
     def _end_of_batches(self, span: int, data: memoryview) -> int:
         """Where the last whole one ends."""
         end, size = 0, len(data)
         while end + HEADER_SIZE <= size:
-            (length,) = _LENGTH.unpack_from(data, end + _LENGTH_AT)
-            if length < HEADER_SIZE - LOG_OVERHEAD:
-                raise DamagedObject(f"{self._key(span)} has something that is no batch among its batches")
+            length = self._length(span, data, end)
             if end + LOG_OVERHEAD + length > size:
                 break
             end += LOG_OVERHEAD + length
         return end
+
+    def _length(self, span: int, data: Buffer, at: int) -> int:
+        (length,) = _LENGTH.unpack_from(data, at + _LENGTH_AT)
+        if length < HEADER_SIZE - LOG_OVERHEAD:
+            raise DamagedObject(f"{self._key(span)} has something that is no batch among its batches")
+        return int(length)
 
     def _key(self, span: int) -> str:
         return object_key(self._spans[span].segment, Kind.LOG)
