@@ -11,6 +11,7 @@ records of 1 KB, OTTLA_BENCH_TIER_SPARK_RECORDS what Spark reads smaller than 5 
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,10 +29,12 @@ from bench.nodes import Node, OttlaNode
 from bench.parts import Lone, Plan, run
 from bench.s3_gateway import NoGateway, gateway, long_way
 from bench.s3_reader import round_trip_ms
-from bench.tiered import COLD, PARTITIONS, RECORD, SEGMENT, SETTINGS, first_start, in_tier, produce, restart
+from bench.tiered import COLD, PARTITIONS, RECORD, SEGMENT, SETTINGS, at_rest, first_start, in_tier, produce, restart
 from bench.tiered_spark import read_with_spark
 
 DELAY_MS = 50
+PAIRS = 7  # of writing with and without: each takes a second or two, and one is not like the other
+LAST = f"on-{PAIRS}"
 
 
 def consume(node: Node, topic: str, records: int) -> float:
@@ -85,17 +88,24 @@ def measured(node: Node, number: int) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         off: list[float] = []
         on: list[float] = []
-        for turn in range(4):  # the first warms up
+        for turn in range(1 + PAIRS):  # the first warms up
             for kept, config in ((off, {"segment.bytes": str(SEGMENT)}), (on, COLD))[:: 1 if turn % 2 else -1]:
                 topic = f"{'on' if kept is on else 'off'}-{turn}"
                 kept.append(produce(node, topic, config))
                 if kept is on:
                     in_tier(node, topic)
-                if topic != "on-3":
+                if topic != LAST:
                     node.delete_topic(topic)
-        rates = sorted(a / b for a, b in zip(on[1:], off[1:], strict=True))
-        found["produce"] = {"on": on[-1], "off": off[-1], "ratio": round(rates[1], 3), "memory_mb": memory.end()}
-        topic, records = "on-3", in_tier(node, "on-3")
+                    at_rest(store)
+        rates = sorted(round(a / b, 3) for a, b in zip(on[1:], off[1:], strict=True))
+        found["produce"] = {
+            "on": statistics.median(on[1:]),
+            "off": statistics.median(off[1:]),
+            "ratio": round(statistics.median(rates), 3),
+            "ratios": rates,
+            "memory_mb": memory.end(),
+        }
+        topic, records = LAST, in_tier(node, LAST)
         for name, port in (("read back", near), ("read back, 50 ms", far)):
             memory = restart(node, port)
             found[name] = {"mb_per_second": consume(node, topic, records), "memory_mb": memory.end()}

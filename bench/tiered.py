@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from bench import load
 from bench.memory import Memory
@@ -44,6 +45,16 @@ def in_tier(node: Node, topic: str) -> int:
             return sum(int(active.stem) for (active,) in logs)
         time.sleep(0.1)
     raise TimeoutError(f"{topic} is still on the disk after {_PATIENCE_S} s")
+
+
+def at_rest(store: Path) -> None:
+    """Waits until nothing is in the store any more, and all that was written is on the disk."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while any(store.rglob("*.log")):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"deleted topics are still in the store after {_PATIENCE_S} s")
+        time.sleep(0.1)
+    os.sync()
 
 
 def rewrite(node: Node, port: int) -> None:

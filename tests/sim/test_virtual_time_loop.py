@@ -220,3 +220,15 @@ def test_what_a_coroutine_starts_while_it_is_closed_is_closed_too() -> None:
     gc.collect()
 
     assert closed == [0]
+
+
+def test_one_that_is_forgotten_takes_nothing_from_the_one_that_runs() -> None:
+    """It is closed when garbage is collected, in the middle of whatever happens to run then."""
+
+    async def collect() -> asyncio.AbstractEventLoop:
+        SimLoop()
+        gc.collect()
+        return asyncio.get_running_loop()
+
+    with asyncio.Runner() as runner:
+        assert runner.run(collect()) is runner.get_loop()

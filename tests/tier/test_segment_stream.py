@@ -39,7 +39,10 @@ def run(store: FarStore, spans: list[Span], work: Callable[[SegmentStream], Awai
             stream.close()
             await chunks.close()
 
-    return loop.run_until_complete(main()), loop.time()
+    try:
+        return loop.run_until_complete(main()), loop.time()
+    finally:
+        loop.close()
 
 
 def all_of(number: int) -> Callable[[SegmentStream], Awaitable[list[bytes]]]:

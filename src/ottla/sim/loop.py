@@ -183,6 +183,8 @@ class SimLoop(asyncio.BaseEventLoop):
         if self.is_closed():
             return
         buried: list[asyncio.Task[Any]] = []
+        # Another one may be running: a loop that nobody has closed is closed whenever garbage is collected.
+        running = asyncio._get_running_loop()
         asyncio._set_running_loop(self)  # as for any other step: they may ask for the loop
         try:
             while tasks := [task for task in asyncio.all_tasks(self) if not task.done() and task not in buried]:
@@ -190,7 +192,7 @@ class SimLoop(asyncio.BaseEventLoop):
                     bury(task)
                 buried += tasks
         finally:
-            asyncio._set_running_loop(None)
+            asyncio._set_running_loop(running)
         super().close()
         self._queue.clear()
         self._timers.clear()
