@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -15,6 +16,7 @@ from ottla.broker import run
 from ottla.broker.node import Node
 from ottla.cli import format_dirs
 from ottla.model.config import broker_config, standalone
+from ottla.model.errors import OttlaError
 
 
 @pytest.fixture
@@ -68,3 +70,15 @@ def test_a_stop_that_hangs_says_where_and_a_second_interrupt_ends_it(
     assert ended == [True]
     assert any("still stopping, in " in line and "hanging" in line for line in caplog.messages)
     assert any("told twice to stop" in line for line in caplog.messages)
+
+
+def test_a_node_whose_disk_fails_while_it_stops_ends_with_that_error() -> None:
+    class Stopping:
+        async def stop(self) -> None:
+            await asyncio.sleep(0)
+
+        def raise_failure(self) -> None:
+            raise OttlaError("the disk is full")
+
+    with pytest.raises(OttlaError, match="the disk is full"):
+        asyncio.run(run._stop(cast(Node, Stopping())))

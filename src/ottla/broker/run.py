@@ -98,8 +98,7 @@ async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> Non
     assert node.failed is not None
     ends: list[asyncio.Future[Any]] = [loop.create_task(stop.wait()), node.failed]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    if node.failed.done():
-        node.failed.result()
+    node.raise_failure()
     _log.info("stopping")
     await _stop(node)
 
@@ -111,6 +110,7 @@ async def _stop(node: Node) -> None:
         if not stopping.done():
             _log.warning("still stopping, in %s. Ctrl-C, or SIGINT, ends this node at once", _place_of(stopping))
     await stopping
+    node.raise_failure()  # its disk may have failed meanwhile
 
 
 def _place_of(task: asyncio.Task[None]) -> str:

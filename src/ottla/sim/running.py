@@ -104,9 +104,9 @@ class RunningNode:
         await stop.wait()
         self._serving.clear()
         self.node = None
-        if node.failed.done():
-            node.failed.result()
+        node.raise_failure()
         await node.stop()
+        node.raise_failure()
         self.stopped_cleanly = not self.disk.failures
         self._journal.counts["clean stops"] += 1
 
