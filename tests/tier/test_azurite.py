@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.tier.azurite import PROGRAM, WHY_NOT, Azurite, azurite
+from tests.tier.round_trip import put_read_and_delete
 from tests.tier.test_tiered_topics import configure
 from tests.tier.tiered import consume, create, produce, tiered_node, until_local_from
 from tests.waiting import until
 
-from ottla.env.object_store import ObjectMissing, StoredObject, StoreError
+from ottla.env.object_store import StoreError
 from ottla.env.obstore_store import open_store
 
 MIB = 1024 * 1024
@@ -33,20 +33,11 @@ def azure(tmp_path: Path) -> Iterator[Azurite]:
 
 def test_objects_are_put_and_read_in_ranges(azure: Azurite) -> None:
     """Those of more than 8 MiB in parts."""
-    pieces = [os.urandom(MIB) for _ in range(20)] + [b"the end"]
-    whole = b"".join(pieces)
 
     async def scenario() -> None:
         store = open_store(azure.url, azure.options)
         try:
-            await store.put("a/large", pieces)
-            await store.put("a/small", [b"x"])
-            assert await store.list("a") == [StoredObject("a/large", len(whole)), StoredObject("a/small", 1)]
-            for start, end in ((0, 1), (MIB - 1, MIB + 1), (5 * MIB, 12 * MIB), (len(whole) - 3, len(whole) + 50)):
-                assert bytes(await store.get("a/large", start, end)) == whole[start:end]
-            await store.delete(["a/large", "a/never"])
-            with pytest.raises(ObjectMissing, match="a/large"):
-                await store.get("a/large", 0, 1)
+            await put_read_and_delete(store)
         finally:
             await store.close()
 

@@ -16,9 +16,7 @@ class Stretch:
     """Positions are those within it; `end` is where it ends in the segment. It holds the chunks that it is made of."""
 
     __slots__ = ("_chunks", "_size", "_skipped", "end", "path")
-    gives_way: ClassVar[bool] = (
-        True  # who reads old records reads many, and nobody who follows a log's end waits for him
-    )
+    gives_way: ClassVar[bool] = True  # who reads old records reads many; who follows a log's end does not wait for him
 
     def __init__(self, path: str, chunks: Sequence[Chunk], start: int, size: int) -> None:
         """From a position of the segment on, which is in the first of the chunks."""

@@ -13,6 +13,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.model.config import broker_config
 from ottla.raft.voters import VoterSet
+from ottla.replica.partition import Partition
 from ottla.sim.cluster.oracle import Oracle
 from ottla.sim.cluster.releases import NEWEST, Release
 from ottla.sim.disk import SimDisk
@@ -94,11 +95,10 @@ class Member(RunningNode):
 
     def _died(self, disk: SimDisk, is_power_loss: bool) -> None:
         self.is_starting = True
-        replicas = replicas_of(self._alive) if self._alive is not None else None
-        if replicas is not None:
-            known = ((key, replicas.by_id.get(key)) for key in self._oracle.partitions)
-            self._sizes_left = {key: replica.log.size for key, replica in known if replica is not None}
-            self._died_at = self._oracle.now()
+        known = ((key, self._replica(key)) for key in self._oracle.partitions)
+        sizes = {key: replica.log.size for key, replica in known if replica is not None}
+        if sizes:  # else it was dead already, or had not opened its logs yet
+            self._sizes_left, self._died_at = sizes, self._oracle.now()
         self._alive = None
         self._ends = self._ends_of_logs(disk) if is_power_loss or not disk.failures else {}
         self.left = {} if disk.failures else self._ends
@@ -120,17 +120,20 @@ class Member(RunningNode):
 
     def log_end(self, partition: PartitionId) -> int | None:
         """As the living node has it, who follows and may be in sync before he serves; else as he left it."""
-        replicas = replicas_of(self._alive) if self._alive is not None else None
-        replica = replicas.by_id.get(partition) if replicas is not None else None
+        replica = self._replica(partition)
         return replica.log.end_offset if replica is not None else self.left.get(partition)
 
     def log_size(self, partition: PartitionId) -> int:
         """When somebody else last heard of it: now, or when it died, if it is not back or that was a moment ago."""
-        replicas = replicas_of(self._alive) if self._alive is not None else None
-        replica = replicas.by_id.get(partition) if replicas is not None else None
+        replica = self._replica(partition)
         here = replica.log.size if replica is not None else 0
         counts = self.is_starting or self._oracle.now() - self._died_at < _A_MOMENT_S
         return max(here, self._sizes_left.get(partition, 0)) if counts else here
+
+    def _replica(self, partition: PartitionId) -> Partition | None:
+        """Of the living node."""
+        replicas = replicas_of(self._alive) if self._alive is not None else None
+        return replicas.by_id.get(partition) if replicas is not None else None
 
     def stored_logs(self) -> dict[PartitionId, StoredLog]:
         return self._logs_on(self.disk)
