@@ -9,11 +9,17 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from tests.tier.given import OF, segment, update
 from tests.tier.tiered import TOPIC, create, produce, tiered_node, until_local_from
+from tests.waiting import until
 
 from ottla.cli.main import cli
+from ottla.model.names import REMOTE_METADATA_TOPIC
 from ottla.testing.node import RunningNode
+from ottla.tier.metadata_records import metadata_partition, write_event
+from ottla.tier.remote_segment import DeleteState, PartitionDelete, SegmentState
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +67,26 @@ def test_ls_lists_segments(tier: tuple[RunningNode, Path]) -> None:
     assert all((tier[1] / f"{row['object']}.log").stat().st_size == row["bytes"] for row in rows)
     result = ottla(tier[0], "ls", "nothing")
     assert result.exit_code != 0
+    for command in ("ls", "status", "cost"):
+        assert "partition 7 of topic orders" in str(ottla(tier[0], command, f"{TOPIC}:0,7").exception)
+
+
+def test_status_does_not_take_a_deleted_topic_for_its_namesake(tier: tuple[RunningNode, Path]) -> None:
+    """What it had is still being cleared away."""
+    running, _ = tier
+    gone = segment(7, 0, 9)._replace(of=OF._replace(partition=0))
+    events = (gone, update(gone, SegmentState.COPY_FINISHED))
+    producer = Producer({"bootstrap.servers": running.address})
+    number = metadata_partition(gone.of.topic_id, gone.of.partition, 2)
+    for event in events:
+        producer.produce(REMOTE_METADATA_TOPIC, write_event(event), partition=number)
+    producer.flush()
+    rows = json.loads(ottla(running, "status", TOPIC, "-O", "json").stdout)
+    assert [row["end_offset"] for row in rows if row["segments"] == 1] == [None]
+    producer.produce(
+        REMOTE_METADATA_TOPIC, write_event(PartitionDelete(gone.of, 1, 0, DeleteState.FINISHED)), partition=number
+    )
+    producer.flush()
 
 
 def test_cost_comes_from_the_prices(tier: tuple[RunningNode, Path]) -> None:
@@ -68,6 +94,7 @@ def test_cost_comes_from_the_prices(tier: tuple[RunningNode, Path]) -> None:
     (row,) = json.loads(result.stdout)
     assert row["month"] == pytest.approx(row["gb"] * 1_000_000)
     assert (row["copied"], row["read"]) == (6 * row["segments"], 3 * row["segments"])
+    assert ottla(tier[0], "cost", "--gb-month", "-1").exit_code == 2
 
 
 def test_verify_finds_what_is_wrong(tier: tuple[RunningNode, Path]) -> None:
@@ -124,11 +151,39 @@ def test_nothing_is_deleted_in_a_store_that_is_not_that_of_the_cluster(
     assert other.exists()
 
 
+def test_what_another_cluster_has_in_the_same_folder_stays(tier: tuple[RunningNode, Path], tmp_path: Path) -> None:
+    """With segments of its own there, and without: all topics may be deleted, or none was copied yet."""
+    running, folder = tier
+    log = sorted(folder.rglob("*.log"))[0]
+    other = folder / "orders-DWosHl87Toq3yRorPE1ebw" / "0" / f"{log.name[:20]}-AAAAAAAAAAAAAAAAAAAAAA.log"
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"of another cluster")
+    result = ottla(running, "verify", "--repair", "--yes", "--store", f"file://{folder}")
+    assert result.exit_code == 1 and "that this cluster never copied" in result.stderr
+    assert other.exists()
+    with tiered_node(tmp_path) as fresh:
+        create(fresh.address)
+        until(lambda: ottla(fresh, "ls").exit_code == 0)
+        result = ottla(fresh, "verify", "--repair", "--yes", "--store", f"file://{folder}")
+    assert result.exit_code == 1 and log.exists() and other.exists()
+    other.unlink()
+
+
 def test_the_store_must_be_named(tier: tuple[RunningNode, Path], tmp_path: Path) -> None:
     assert "--store URL" in ottla(tier[0], "verify").output
     config = tmp_path / "server.properties"
     config.write_text(f"rsm.config.url=file://{tier[1]}\n")
     assert ottla(tier[0], "verify", "--config", str(config)).exit_code == 0
+    config.write_text(f"remote.log.storage.manager.impl.prefix=my.\nmy.url=file://{tier[1]}\n")
+    assert ottla(tier[0], "verify", "--config", str(config)).exit_code == 0
+
+
+def test_a_folder_that_is_not_there_is_not_made_by_who_looks_at_it(
+    tier: tuple[RunningNode, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "typo"
+    assert "cannot be opened" in str(ottla(tier[0], "verify", "--store", f"file://{folder}").exception)
+    assert not folder.exists()
 
 
 def test_status_tells_of_a_tier_that_cannot_begin(tmp_path: Path) -> None:

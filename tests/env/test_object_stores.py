@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.tier.s3 import s3_server
+from tests.waiting import PATIENCE_S
 
-from ottla.env.object_store import ObjectMissing, ObjectStore, StoredObject, StoreError
+from ottla.env.object_store import HasThreads, ObjectMissing, ObjectStore, StoredObject, StoreError
 from ottla.env.obstore_store import open_store
 from ottla.model.config_error import ConfigError
 
@@ -108,12 +110,68 @@ def test_a_store_that_is_not_there_is_an_error_that_names_the_object() -> None:
         store = open_store("s3://bucket", options)
         with pytest.raises(StoreError, match=r"t/0/a\.log"):
             await store.get("t/0/a.log", 0, 1)
+        with pytest.raises(StoreError, match="the list of objects"):
+            await store.list("")
         await store.close()
 
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("url", "options"), [("nonsense", {}), ("s3://b", {"no_such_option": "1"}), ("what://x", {})])
+def test_what_came_is_looked_at_while_hundreds_of_requests_wait() -> None:
+    """It would pile up in memory behind them."""
+    answered = threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        answered.wait(PATIENCE_S)
+        yield b"x"
+
+    async def scenario() -> None:
+        store = open_store("memory:///", {})
+        assert isinstance(store, HasThreads)
+        puts = [asyncio.ensure_future(store.put(f"{number}", pieces())) for number in range(200)]
+        try:
+            assert await asyncio.wait_for(store.in_thread(lambda: 7), PATIENCE_S / 2) == 7
+        finally:
+            answered.set()
+            await asyncio.gather(*puts)
+            await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_store_that_does_not_answer_is_closed_all_the_same() -> None:
+    answered = threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        answered.wait(PATIENCE_S)
+        yield b"x"
+
+    async def scenario() -> None:
+        store = open_store("memory:///", {})
+        puts = [asyncio.ensure_future(store.put(f"{number}", pieces())) for number in range(200)]
+        await asyncio.sleep(0.1)
+        for put in puts[:10]:
+            put.cancel()
+        try:
+            async with asyncio.timeout(PATIENCE_S / 2):
+                await store.close()
+        finally:
+            answered.set()
+        await asyncio.gather(*puts, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("nonsense", {}),
+        ("s3://b", {"no_such_option": "1"}),
+        ("what://x", {}),
+        ("file://mnt/tier", {}),  # it would be /tier
+        ("file:tier", {}),
+    ],
+)
 def test_an_address_that_cannot_be_is_refused(url: str, options: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"rsm\.config\.url"):
         open_store(url, options)

@@ -8,6 +8,7 @@ from ottla.metadata.controller.result import NO_ERROR, ApiError
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records.partition_record import PartitionRecord
 from ottla.model.errors import ErrorCode
+from ottla.model.names import REMOTE_METADATA_TOPIC
 
 ONE = given.with_topics(given.cluster(1), NewTopic("t", 2, 1), NewTopic("u", 1, 1))
 THREE = given.with_topics(given.cluster(1, 2, 3), NewTopic("t", 2, 2))
@@ -46,6 +47,14 @@ def test_replicas_may_be_given() -> None:
 
     assert replies == {"t": NO_ERROR}
     assert [record.replicas for record in records] == [(3, 1), (2, 3)]
+
+
+def test_what_is_told_of_the_remote_tier_stays_where_it_is_looked_for() -> None:
+    image = given.with_topics(given.cluster(1), NewTopic(REMOTE_METADATA_TOPIC, 2, 1))
+    replies, records = create(image, NewPartitions(REMOTE_METADATA_TOPIC, 3))
+
+    assert replies[REMOTE_METADATA_TOPIC].code is ErrorCode.invalid_partitions
+    assert records == []
 
 
 def test_validate_only_adds_nothing() -> None:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.broker.apis.asking import list_offset
 from tests.tier.faulty_store import FaultyStore, faulty_stores
 from tests.tier.test_crashes import accounted_for
 from tests.tier.test_tiered_topics import T0, configure
 from tests.tier.tiered import (
     PER_BATCH,
+    TOPIC,
     consume,
     create,
     partition,
@@ -21,6 +23,7 @@ from tests.tier.tiered import (
 )
 from tests.waiting import until
 
+from ottla.broker.apis.list_offsets import EARLIEST
 from ottla.testing.node import RunningNode
 
 Scene = tuple[RunningNode, FaultyStore]
@@ -142,3 +145,17 @@ def test_what_is_turned_off_while_it_is_copied_leaves_nothing(scene: Scene) -> N
     running.on_loop(go_on.set)
     until(lambda: running.wait_for(store.real.list("")) == [])
     assert consume(running.address, 0, end) == list(range(end))
+
+
+def test_what_is_turned_off_while_the_store_stands_still_begins_on_the_disk(scene: Scene) -> None:
+    running, store = scene
+    create(running.address)
+    middle = produce(running.address, 0, 8)
+    until_local_from(running, middle)
+    reached = running.on_loop(lambda: store.stand_still("put", "log", done=False))
+    end = produce(running.address, middle, 8)
+    until(reached.is_set)
+    configure(running.address, remote_storage_enable="false", remote_log_delete_on_disable="true")
+    until(lambda: not partition(running).log.config.remote_storage_enable)
+    assert list_offset(running.address, TOPIC, EARLIEST).offset == middle
+    assert consume(running.address, middle, end) == list(range(middle, end))

@@ -17,6 +17,7 @@ from ottla.log.producers import Origin
 from ottla.log.truncation import truncate_to
 from ottla.model.errors import ErrorCode, OttlaError
 from ottla.model.names import REMOTE_METADATA_TOPIC
+from ottla.record.batch import CRC_START, Codec, computed_crc
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
 from ottla.replica.partition import Appended, Isolation, Leadership, Partition
@@ -201,3 +202,36 @@ def test_what_has_expired_before_it_was_read_is_not_waited_for() -> None:
         machine.wait_for(follow)
         machine.pass_time(5)
         assert set(tier.logs[OF.topic_id, OF.partition].segments) == {UUID(int=2)} and tier.knows(KEY)
+
+
+# -- what cannot be read
+
+
+def nonsense(*, is_damaged: bool) -> bytes:
+    """A batch that says it is compressed, and is not."""
+    batch = bytearray(build_batch([Record(None, b"?", 0)]))
+    batch[CRC_START + 1] = Codec.GZIP
+    if not is_damaged:
+        batch[CRC_START - 4 : CRC_START] = computed_crc(batch).to_bytes(4, "big")
+    return bytes(batch)
+
+
+@pytest.mark.parametrize("is_damaged", [False, True], ids=["written so", "damaged"])
+@pytest.mark.parametrize("is_here", [True, False], ids=["its own replica", "another broker's"])
+def test_a_batch_that_cannot_be_read_does_not_hold_up_the_broker(is_here: bool, is_damaged: bool) -> None:
+    """What was damaged may have been an event: what follows it is not believed, but all else goes on."""
+    with Machine() as machine:
+        elected = Elected(machine, 1 if is_here else 2)
+        tier = metadata(machine, elected.leads if is_here else None)
+        tier._readers = cast(Any, elected)
+        elected.tell(segment(0, 0, 9))
+        machine.call(elected.leads.append, nonsense(is_damaged=is_damaged), -1, Origin.COORDINATOR)
+        elected.tell(segment(1, 10, 19))
+
+        async def follow() -> None:
+            tier.follow_number(0)
+
+        machine.wait_for(follow)
+        machine.pass_time(5)
+        assert len(tier.logs[OF.topic_id, OF.partition].segments) == (1 if is_damaged else 2)
+        assert tier.knows(KEY) is not is_damaged

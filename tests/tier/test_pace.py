@@ -17,9 +17,9 @@ class Scene:
     def __init__(self, most_waiting: int = 1 << 40) -> None:
         self.now = 100.0
         self.late = 0.0
+        self.appended = 0
         segments = [SimpleNamespace(base_offset=n * 10, size=50 * MIB) for n in range(5)]
         self.partition: Any = SimpleNamespace(
-            bytes_appended=0,
             last_stable_offset=1000,
             log=SimpleNamespace(
                 tiered_to=-1, start_offset=0, segments=segments, config=SimpleNamespace(copies_to_tier=True)
@@ -27,14 +27,16 @@ class Scene:
         )
         clock = cast(Any, SimpleNamespace(elapsed=lambda: self.now))
         lag = cast(Any, SimpleNamespace(recent=lambda: self.late))
-        self.pace = CopyPace(clock, lag, lambda: [self.partition], lambda: most_waiting, self.rest)
+        self.pace = CopyPace(
+            clock, lag, lambda: self.appended, lambda: [self.partition], lambda: most_waiting, self.rest
+        )
 
     def rest(self, seconds: float) -> None:
         self.now += seconds
 
     def look(self, appended: int) -> bool:
         self.now += 1
-        self.partition.bytes_appended += appended
+        self.appended += appended
         asyncio.run(self.pace.look())
         return self.pace.gives_way
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -56,11 +57,44 @@ def test_more_or_longer_windows_even_it_out(limits: Limits, windows: int, window
     assert exceeded(quota) is expected
 
 
-def test_without_a_limit_nothing_is_held_back() -> None:
+def test_without_a_limit_nothing_is_held_back(waits: list[float]) -> None:
     world = World(0x7FFFFFFFFFFFFFFF)
     quota = TierQuota(world.env, lambda: world.config, COPY)
     quota.count(10**15)
     assert not exceeded(quota)
+    asyncio.run(quota.until_due(10**15))
+    assert waits == []
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """For how long somebody was held back, each time; no time passes meanwhile."""
+    found: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        found.append(round(seconds, 6))
+
+    monkeypatch.setattr("ottla.broker.tier.quota.asyncio.sleep", sleep)
+    return found
+
+
+def test_requests_follow_each_other_at_the_pace_of_the_limit(waits: list[float]) -> None:
+    world = World(100)
+    quota = TierQuota(world.env, lambda: world.config, FETCH)
+    for _ in range(3):
+        asyncio.run(quota.until_due(40))
+    assert waits == [0.4, 0.8]
+    world.now += 60.0
+    asyncio.run(quota.until_due(40))
+    assert waits == [0.4, 0.8]  # nobody pays for having been quiet
+
+
+def test_a_large_request_holds_up_the_next_one_no_longer_than_the_windows(waits: list[float]) -> None:
+    world = World(100, windows=3)
+    quota = TierQuota(world.env, lambda: world.config, FETCH)
+    asyncio.run(quota.until_due(10**9))
+    asyncio.run(quota.until_due(1))
+    assert waits == [3.0]
 
 
 def test_reads_are_held_back_and_still_come(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.tier.tiered import tiered_node
 from tests.waiting import until
 
+from ottla.broker.broker_part import open_tier
 from ottla.broker.tier.manager import _Places
 from ottla.broker.tier.metrics import Counts
 from ottla.broker.tier.reads import TierReads
@@ -49,6 +50,16 @@ def test_how_the_metadata_topic_is_created() -> None:
     made = metadata_topic(broker_config(NODE | given | other))
     assert made.num_partitions == 3
     assert dict(made.configs)["flush.messages"] == "1"  # what it tells of may be on no disk any more
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("num.partitions", "many"), ("num.partitions", "0"), ("retention.ms", "-2")]
+)
+def test_a_node_does_not_start_with_a_metadata_topic_that_cannot_be(name: str, value: str) -> None:
+    name = f"my.remote.log.metadata.topic.{name}"
+    given = {"remote.log.metadata.manager.impl.prefix": "my.", "remote.log.storage.system.enable": "true", name: value}
+    with pytest.raises(ConfigError, match=name):
+        open_tier(node_with(**given))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,9 @@ from tests.tier.tiered import (
 )
 from tests.waiting import until
 
+from ottla.broker.apis import list_offsets
 from ottla.broker.tier.fetching import TierFetch
+from ottla.log.retention import delete_oldest
 from ottla.model.errors import ErrorCode
 from ottla.testing.node import RunningNode
 
@@ -205,3 +207,28 @@ def test_what_was_read_is_not_left_to_the_garbage_collector(running: RunningNode
     finally:
         gc.enable()
     assert left == []
+
+
+def test_a_node_without_a_tier_tells_of_topics_that_need_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with tiered_node(tmp_path) as running:
+        create(running.address)
+    with tiered_node(tmp_path, remote_log_storage_system_enable=False):
+        assert any(f"remote.storage.enable is on for {TOPIC}, and" in each for each in caplog.messages)
+
+
+def test_what_leaves_the_disk_during_a_search_by_time_is_found(
+    running: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(running.address, local_retention_ms="-2")
+    produce(running.address, 0, 8, timestamp=T0)
+    log = partition(running).log
+    until(lambda: log.tiered_to >= 12, lambda: f"tiered to {log.tiered_to}")
+    search = list_offsets._find_by_time
+
+    async def later(*args: Any) -> Any:
+        while log.local_start_offset <= 12:
+            delete_oldest(log)
+        return await search(*args)
+
+    monkeypatch.setattr(list_offsets, "_find_by_time", later)
+    assert list_offset(running.address, TOPIC, T0 + 12).offset == 12

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from functools import cache
 from itertools import chain
@@ -28,8 +29,11 @@ from ottla.model.config_error import ConfigError
 if TYPE_CHECKING:
     import obstore.store
 
+_log = logging.getLogger("ottla.tier")
 T = TypeVar("T")
 _THREADS: Final = 24
+_LOOKERS: Final = 4
+_CLOSES_WITHIN_S: Final = 2.0
 PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 2  # what an upload holds in memory, in parts
 _BEHIND: Final = 5  # of niceness
@@ -38,17 +42,22 @@ _DEFAULT_CLIENT_OPTIONS: Final = {"timeout": "30 seconds", "connect_timeout": "5
 _RETRIES: Final[Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=20)}
 
 
-def open_store(url: str, options: Mapping[str, str]) -> ObjectStore:
-    """Options are those that obstore has for the kind of store; those of its HTTP client begin with `client_`."""
+def open_store(url: str, options: Mapping[str, str], *, make_folder: bool = True) -> ObjectStore:
+    """Options are those that obstore has for the kind of store; those of its HTTP client begin with `client_`.
+
+    Who only looks at a folder that is not there does not make it.
+    """
     import obstore.exceptions
     import obstore.store
 
     _start_runtime()
     parts = urlsplit(url)
+    if parts.scheme == "file" and (parts.netloc not in ("", "localhost") or not parts.path.startswith("/")):
+        raise ConfigError("rsm.config.url", url, "a folder has three slashes and its whole path: file:///mnt/tier")
     try:
         if parts.scheme == "file":
             store: obstore.store.ObjectStore = obstore.store.LocalStore(
-                unquote(parts.path), automatic_cleanup=True, mkdir=True
+                unquote(parts.path), automatic_cleanup=True, mkdir=make_folder
             )
             return ObstoreStore(store, unquote(parts.path))
         if parts.scheme == "memory":
@@ -74,6 +83,9 @@ class ObstoreStore:
         self._store = store
         self._folder = folder
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ottla-store")
+        # What came is looked at before more is brought: behind hundreds of requests it would pile up in memory.
+        self._lookers = ThreadPoolExecutor(_LOOKERS, thread_name_prefix="ottla-store-looks")
+        self._under_way: set[Future[Any]] = set()
 
     async def put(self, key: str, data: Iterable[bytes]) -> None:
         def put() -> None:
@@ -121,19 +133,34 @@ class ObstoreStore:
                 for each in chunk:
                     yield StoredObject(each["path"], each["size"])
 
-        return await self._ask(prefix, lambda: sorted(found()))
+        return await self._ask(prefix or "the list of objects", lambda: sorted(found()))
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await self._call(self._lookers, work)
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
+        """A store that does not answer is not waited for: whoever stops has more to do, and its requests have time
+        limits of their own, until which the process stays."""
+        for threads in (self._threads, self._lookers):
+            threads.shutdown(wait=False, cancel_futures=True)
+        left = [asyncio.wrap_future(each) for each in self._under_way.copy()]
+        try:
+            async with asyncio.timeout(_CLOSES_WITHIN_S):
+                await asyncio.gather(*left, return_exceptions=True)
+        except TimeoutError:
+            _log.warning("the store does not answer: what it was asked for is given up, and ends when its time is over")
+
+    async def _call(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        future = threads.submit(work)
+        self._under_way.add(future)
+        future.add_done_callback(self._under_way.discard)
+        return await asyncio.wrap_future(future)
 
     async def _ask(self, key: str, call: Callable[[], T]) -> T:
         from obstore.exceptions import BaseError, NotFoundError
 
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+            return await self._call(self._threads, call)
         except (NotFoundError, FileNotFoundError) as error:
             raise ObjectMissing(f"{key} is not in the store") from error
         except (BaseError, OSError, RuntimeError) as error:

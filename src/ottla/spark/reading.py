@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.env.heap import keep_freed_memory
 from ottla.env.object_store import ObjectMissing
 from ottla.model.errors import OttlaError
 from ottla.spark import loop_thread
@@ -53,6 +54,7 @@ class Reading(NamedTuple):
 def read_ranges(reading: Reading, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
     """OttlaError, with the partition and the offset, if something cannot be read or is lost."""
     gc.freeze()  # what a worker has imported would be walked through by every collection
+    keep_freed_memory()
     steps = _Steps(reading, ranges)
     try:
         while steps.is_going_on:

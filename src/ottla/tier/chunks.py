@@ -38,6 +38,10 @@ async def _at_once(work: Callable[[], T]) -> T:
     return work()
 
 
+async def _is_due(size: int) -> None:
+    pass
+
+
 class Chunks:
     def __init__(
         self,
@@ -46,14 +50,17 @@ class Chunks:
         reads_at_once: Callable[[], int],
         count: Callable[[int], None] = lambda size: None,
         off_loop: OffLoop[list[Chunk]] = _at_once,
+        until_due: Callable[[int], Awaitable[None]] = _is_due,
     ) -> None:
-        """`count` hears of every byte that comes from the store; `off_loop` calls something in a thread."""
+        """`count` hears of every byte that comes from the store; `off_loop` calls something in a thread; `until_due`
+        holds back who is about to ask for so many bytes."""
         self.bytes_kept = 0
         self._store = store
         self._most_bytes = most_bytes
         self._reads_at_once = reads_at_once
         self._count = count
         self._off_loop = off_loop
+        self._until_due = until_due
         self._slots = Slots(CHUNK_BYTES)
         self._kept: OrderedDict[ChunkKey, Chunk] = OrderedDict()
         self._coming: dict[ChunkKey, asyncio.Future[Chunk]] = {}
@@ -194,6 +201,8 @@ class Chunks:
         name = object_key(segment, kind)
         start = number * CHUNK_BYTES
         end = start + len(coming) * CHUNK_BYTES
+        if kind is Kind.LOG:
+            await self._until_due(min(end, segment.size) - start)
         data, manifest = await self.with_manifest(segment, name, start, end)
         room = len(data)
         self._make_room(room)

@@ -120,17 +120,15 @@ async def _find(context: Context, asker: _Asker, topic: str, row: Any) -> FoundR
         _demand_known_offsets(context, asker, partition)
         return FoundRecord(_last_fetchable(asker, partition), NO_TIMESTAMP, partition.leader_epoch)
     is_tiered = log.config.remote_storage_enable
+    if not is_tiered and timestamp in (EARLIEST, EARLIEST_LOCAL) and log.start_offset < log.local_start_offset:
+        # It was tiered, and what lies before is being deleted (KIP-950): to who reads there it is out of range already.
+        return FoundRecord(log.local_start_offset, NO_TIMESTAMP, log.epochs.epoch_at(log.local_start_offset))
     if timestamp == EARLIEST or (timestamp == EARLIEST_LOCAL and not is_tiered):
         return FoundRecord(log.start_offset, NO_TIMESTAMP, _first_epoch(log))
     if timestamp in (EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _of_tier(log, timestamp) if is_tiered else _UNKNOWN
     try:
-        found = None
-        if is_tiered and timestamp != MAX_TIMESTAMP and log.start_offset < log.local_start_offset:
-            found = await _find_in_tier(context, asker, partition, timestamp)
-        if found is None:
-            async with asker.turns:
-                found = await _find_by_time(context, log, timestamp)
+        found = await _search(context, asker, partition, timestamp)
     except OSError as error:
         log.read_failed(error)
         raise KafkaError(ErrorCode.kafka_storage_error) from None
@@ -187,6 +185,22 @@ def _first_epoch(log: PartitionLog) -> int:
 
 
 # -- by time
+
+
+async def _search(context: Context, asker: _Asker, partition: Partition, timestamp: int) -> FoundRecord | None:
+    """In the remote tier, then on the disk; again if segments have gone from the one to the other meanwhile."""
+    log = partition.log
+    has_tier = log.config.remote_storage_enable and timestamp != MAX_TIMESTAMP
+    while True:
+        if has_tier and log.start_offset < log.local_start_offset:
+            found = await _find_in_tier(context, asker, partition, timestamp)
+            if found is not None:
+                return found
+        local_start = log.local_start_offset
+        async with asker.turns:
+            found = await _find_by_time(context, log, timestamp)
+        if not has_tier or log.local_start_offset == local_start:
+            return found
 
 
 async def _find_in_tier(

@@ -80,6 +80,7 @@ class TierManager:
         self._pace = CopyPace(
             node.env.clock,
             node.loop_lag,
+            lambda: node.replicas.tally.bytes_appended,
             lambda: (partition for partition, _ in self.led()),
             lambda: node.config.get_int("ottla.remote.copy.backlog.bytes"),
         )

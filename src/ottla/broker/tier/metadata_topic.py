@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from ottla.broker.peer_brokers import PeerBrokers
+from ottla.env.ports import Buffer
 from ottla.env.tasks import Tasks
 from ottla.log.index import NotInMemory
 from ottla.log.partition_log import PartitionLog
 from ottla.log.producers import Origin
 from ottla.model.errors import ErrorCode, KafkaError, OttlaError
 from ottla.model.names import NO_EPOCH, NO_OFFSET, REMOTE_METADATA_TOPIC
+from ottla.record.batch import BatchHeader, computed_crc
 from ottla.record.builder import build_batch
 from ottla.record.reader import iterate_batches, read_records
 from ottla.record.records import CorruptBatch, Record
@@ -151,8 +153,9 @@ class TierMetadata:
                 await asyncio.sleep(_LOOK_AGAIN_S)
                 continue
             end = partition.log.end_offset if is_in_sync else None
-            self._take(number, followed, read, partition.high_watermark, end)
-            if not read:
+            if not self._take(number, followed, read, partition.high_watermark, end):
+                await asyncio.sleep(_LOOK_AGAIN_S)
+            elif not read:
                 await self._until_moved(partition, followed.position)
 
     async def _read_here(self, partition: Partition, position: int) -> bytes:
@@ -210,7 +213,8 @@ class TierMetadata:
                         self._forget(row.partition_index, followed)
                     else:
                         data, end = bytes(row.records or b""), ends.get(row.partition_index)
-                        self._take(row.partition_index, followed, data, row.high_watermark, end)
+                        if not self._take(row.partition_index, followed, data, row.high_watermark, end):
+                            failed = True
             if failed:
                 await asyncio.sleep(_BACKOFF_S)
 
@@ -247,21 +251,23 @@ class TierMetadata:
             "forgotten_topics_data": [],
         }  # fmt: skip
 
-    def _take(self, number: int, followed: _Followed, data: bytes, high_watermark: int, end: int | None) -> None:
+    def _take(self, number: int, followed: _Followed, data: bytes, high_watermark: int, end: int | None) -> bool:
         """`end` is what must have been read before one can say that all is known: the high watermark may be late. None
-        if that cannot be said."""
-        position = followed.position
+        if that cannot be said. False if something is damaged, and nothing behind it can be read."""
+        position, is_whole = followed.position, True
         try:
             for header, batch in iterate_batches(data):
                 if header.next_offset <= position or header.next_offset > high_watermark:
                     continue
-                for record in () if header.is_control else read_records(batch):
+                for record in () if header.is_control else _records(number, header, batch):
                     if record.offset >= position and record.value is not None:
                         self._apply(record.value, f"{REMOTE_METADATA_TOPIC}-{number} at offset {record.offset}")
                 position, followed.epoch = header.next_offset, header.leader_epoch
         except CorruptBatch as error:
             _log.error("%s-%d cannot be read from offset %d on: %s", REMOTE_METADATA_TOPIC, number, position, error)
+            is_whole = False
         followed.advance(position, end)
+        return is_whole
 
     def _begin_again(self, number: int, start: int) -> None:
         followed = self._followed[number]
@@ -376,6 +382,18 @@ class TierMetadata:
             waiter.cancel()
         if partition.committed.value < offset:
             raise OttlaError(f"{partition.key} is led elsewhere now, or its disk has failed")
+
+
+def _records(number: int, header: BatchHeader, batch: Buffer) -> list[Record]:
+    """Any client may write to the topic: what is as it was written, and yet cannot be read, is no event of a broker."""
+    if computed_crc(batch) != header.crc:
+        raise CorruptBatch(f"the batch at offset {header.base_offset} does not match its checksum")
+    try:
+        return read_records(batch)
+    except CorruptBatch as error:
+        where = f"{REMOTE_METADATA_TOPIC}-{number} at offset {header.base_offset}"
+        _log.warning("%s: %s; it is passed over", where, error)
+        return []
 
 
 def _has_parted(log: PartitionLog, followed: _Followed) -> bool:

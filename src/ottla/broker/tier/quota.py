@@ -42,6 +42,7 @@ class TierQuota:
         self._windows = current.get_int(limits.windows)
         self._window_s = current.get_int(limits.window_seconds)
         self._counted: dict[int, int] = {}  # by the number of the window
+        self._due = 0.0
 
     def count(self, size: int) -> None:
         number = int(self._env.clock.elapsed() / self._window_s)
@@ -63,3 +64,15 @@ class TierQuota:
     async def until_free(self) -> None:
         while self.is_exceeded:
             await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def until_due(self, size: int) -> None:
+        """For a request of so many bytes. On average over the windows they may come in bursts, which others feel: so
+        requests follow each other at the pace of the limit, as far as the windows reach."""
+        limit = self._config().get_int(self._limit)
+        if limit >= _UNLIMITED:
+            return
+        now = self._env.clock.elapsed()
+        begins = max(self._due, now)
+        self._due = min(begins + size / limit, now + self._windows * self._window_s)
+        if begins > now:
+            await asyncio.sleep(begins - now)

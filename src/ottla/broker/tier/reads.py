@@ -60,6 +60,7 @@ class TierReads:
             lambda: node.config.get_int("remote.log.reader.threads"),
             self._count,
             store.in_thread if isinstance(store, HasThreads) else node.env.executor.blocking,
+            self._quota.until_due,
         )
         self.segments = SegmentReader(self.chunks, most_bytes)
 

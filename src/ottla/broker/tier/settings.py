@@ -16,6 +16,7 @@ from ottla.model.names import REMOTE_METADATA_TOPIC
 
 _TOPIC: Final = "remote.log.metadata.topic."
 _DEFAULTS: Final = {"num.partitions": 50, "min.isr": 2, "retention.ms": -1}
+_NO_LIMIT: Final = {"retention.ms": -1}  # the others are at least 1
 
 
 class StorePlace(NamedTuple):
@@ -42,9 +43,10 @@ def store_place(config: BrokerConfig) -> StorePlace:
 
 def metadata_topic(config: BrokerConfig) -> NewTopic:
     """Unless told otherwise on as many brokers as the other internal topics: three, or the only one."""
-    given = _own(config, str(config.get("remote.log.metadata.manager.impl.prefix")))
+    prefix = str(config.get("remote.log.metadata.manager.impl.prefix"))
+    given = _own(config, prefix)
     defaults = _DEFAULTS | {"replication.factor": config.get_int("offsets.topic.replication.factor")}
-    values = {name: _number(given, name, default) for name, default in defaults.items()}
+    values = {name: _number(prefix, given, name, default) for name, default in defaults.items()}
     return NewTopic(
         REMOTE_METADATA_TOPIC,
         values["num.partitions"],
@@ -60,12 +62,18 @@ def metadata_topic(config: BrokerConfig) -> NewTopic:
     )
 
 
-def _number(given: dict[str, str], name: str, default: int) -> int:
+def _number(prefix: str, given: dict[str, str], name: str, default: int) -> int:
     text = given.get(_TOPIC + name)
+    if text is None:
+        return default
+    at_least = _NO_LIMIT.get(name, 1)
     try:
-        return default if text is None else int(text)
+        value = int(text)
     except ValueError:
-        raise ConfigError(f"rlmm.config.{_TOPIC}{name}", text, "Not a number") from None
+        raise ConfigError(f"{prefix}{_TOPIC}{name}", text, "Not a number") from None
+    if value < at_least:
+        raise ConfigError(f"{prefix}{_TOPIC}{name}", text, f"Value must be at least {at_least}")
+    return value
 
 
 def _own(config: BrokerConfig, prefix: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ COLUMNS: Final = (
     Column("COPIED ONCE", lambda row: f"{row['copied']:.4f}"),
     Column("READ ONCE", lambda row: f"{row['read']:.4f}"),
 )
+PRICE: Final = click.FloatRange(min=0)
 _GB: Final = 1_000_000_000
 _SMALL_OBJECTS: Final = 5  # that a segment mostly has beside its batches
 
@@ -31,10 +32,10 @@ def _puts(size: int) -> int:
 
 @click.command("cost")
 @click.argument("scopes", nargs=-1, type=ScopeType(), metavar="[TOPIC[:N,...]]...")
-@click.option("--gb-month", type=float, default=0.023, show_default=True, help="The price of a GB for a month.")
-@click.option("--puts", type=float, default=0.005, show_default=True, help="The price of 1000 puts.")
-@click.option("--gets", type=float, default=0.0004, show_default=True, help="The price of 1000 gets.")
-@click.option("--gb-out", type=float, default=0.0, show_default=True, help="The price of a GB that leaves the store.")
+@click.option("--gb-month", type=PRICE, default=0.023, show_default=True, help="The price of a GB for a month.")
+@click.option("--puts", type=PRICE, default=0.005, show_default=True, help="The price of 1000 puts.")
+@click.option("--gets", type=PRICE, default=0.0004, show_default=True, help="The price of 1000 gets.")
+@click.option("--gb-out", type=PRICE, default=0.0, show_default=True, help="The price of a GB that leaves the store.")
 @output_option
 @cluster_options
 def command(

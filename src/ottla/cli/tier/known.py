@@ -32,15 +32,21 @@ class Known(NamedTuple):
         there = {(of.topic_id, of.partition) for of, _ in found}
         found += [(of, RemoteLog()) for of in also if (of.topic_id, of.partition) not in there]
         if scopes:
-            missing = [scope.topic for scope in scopes if scope.topic not in {of.topic for of, _ in found}]
-            if missing:
-                raise OttlaError(f"topic {missing[0]} has nothing in the remote tier")
+            for scope in scopes:
+                _demand(scope, {of.partition for of, _ in found if of.topic == scope.topic})
             found = [
                 (of, log)
                 for of, log in found
                 if any(of.topic == scope.topic and of.partition in (scope.only or (of.partition,)) for scope in scopes)
             ]
         return sorted(found, key=lambda each: (each[0].topic, each[0].partition))
+
+
+def _demand(scope: Scope, there: set[int]) -> None:
+    if not there:
+        raise OttlaError(f"topic {scope.topic} has nothing in the remote tier")
+    if missing := set(scope.only or ()) - there:
+        raise OttlaError(f"partition {min(missing)} of topic {scope.topic} has nothing in the remote tier")
 
 
 def read_known(cluster: Cluster) -> Known:

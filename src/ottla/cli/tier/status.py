@@ -60,8 +60,9 @@ async def _rows(there: Session, known: Known, scopes: tuple[Scope, ...]) -> list
     from ottla.cli.admin import topics
     from ottla.tier.remote_segment import SegmentState
 
-    found = {topic.name: topic for topic in await topics.topics(there)}
-    chosen = known.chosen(scopes, await _to_be_tiered(there, list(found.values())))
+    found = await topics.topics(there)
+    chosen = known.chosen(scopes, await _to_be_tiered(there, found))
+    by_id = {topic.id: topic for topic in found}  # one that was deleted may have a namesake by now
     rows = []
     for of, log in chosen:
         readable = list(log.readable())
@@ -72,7 +73,7 @@ async def _rows(there: Session, known: Known, scopes: tuple[Scope, ...]) -> list
             "bytes": sum(segment.size for segment in readable),
             "unfinished": sum(each.state is not SegmentState.COPY_FINISHED for each in log.segments.values()),
         }
-        topic = found.get(of.topic)
+        topic = by_id.get(of.topic_id)
         leader = next((each.leader for each in topic.partitions if each.number == of.partition), -1) if topic else -1
         for name, timestamp in (
             ("start_offset", _EARLIEST), ("tiered_to", _LATEST_TIERED), ("local_start_offset", _EARLIEST_LOCAL),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ottla.env.object_store import ObjectStore
 
 F = TypeVar("F", bound=Callable[..., Any])
+_PREFIX_NAME: Final = "remote.log.storage.manager.impl.prefix"
 _PREFIX: Final = "rsm.config."
 
 
@@ -45,9 +46,10 @@ def _open(url: str | None, given: dict[str, str], file: str | None) -> ObjectSto
     options: dict[str, str] = {}
     if file is not None:
         values = load_properties(file).values
-        options = {name[len(_PREFIX) :]: value for name, value in values.items() if name.startswith(_PREFIX)}
+        prefix = values.get(_PREFIX_NAME, _PREFIX)
+        options = {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
     options = {name.replace(".", "_"): value for name, value in {**options, **given}.items()}
     from_file = options.pop("url", None)
     if not (url or from_file):
         raise click.UsageError("where is the store? Give --store URL, or --config FILE with rsm.config.url")
-    return open_store(url or from_file or "", options)
+    return open_store(url or from_file or "", options, make_folder=False)

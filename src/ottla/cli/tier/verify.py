@@ -15,9 +15,10 @@ from ottla.cli.tier.store_options import store_options
 from ottla.model.errors import OttlaError
 
 if TYPE_CHECKING:
+    from ottla.cli.tier.known import Known
     from ottla.env.object_store import ObjectStore
     from ottla.tier.told import Logs
-    from ottla.tier.verifying import Verified
+    from ottla.tier.verifying import Finding, Verified
 
 COLUMNS: Final = (
     Column("PROBLEM", "problem"),
@@ -59,6 +60,20 @@ def command(
         sys.exit(1)
 
 
+def _parted(unknown: list[Finding], told: Known) -> tuple[list[Finding], list[Finding]]:
+    """What crashes of this cluster have left, and what is perhaps another one's: copies are announced before they are
+    made, so of its own partitions it has told."""
+    from ottla.tier.layout import parse_key
+
+    ours: list[Finding] = []
+    others: list[Finding] = []
+    for each in unknown:
+        name = parse_key(each.key)
+        is_ours = name is not None and (name.of.topic_id, name.of.partition) in told.names
+        (ours if is_ours else others).append(each)
+    return ours, others
+
+
 async def _verify(store: ObjectStore, cluster: Cluster, *, deep: bool, repair: bool, yes: bool) -> tuple[Verified, int]:
     from ottla.cli.tier.known import read_known
     from ottla.tier.verifying import Problem, verify
@@ -67,10 +82,15 @@ async def _verify(store: ObjectStore, cluster: Cluster, *, deep: bool, repair: b
         return (await asyncio.to_thread(read_known, cluster)).logs
 
     try:
-        before = await known()
-        found = await verify(store, before, await store.list(""), known, deep=deep)
+        told = await asyncio.to_thread(read_known, cluster)
+        found = await verify(store, told.logs, await store.list(""), known, deep=deep)
         unknown = found.of(Problem.UNKNOWN)
         if not (repair and unknown):
+            return found, 0
+        unknown, others = _parted(unknown, told)
+        if others:
+            note(f"{count(len(others), 'object')} of partitions that this cluster never copied: left where they are.")
+        if not unknown:
             return found, 0
         if found.segments and len(found.of(Problem.MISSING)) >= found.segments:
             raise OttlaError("nothing is deleted: the segments of this cluster are not there. Is it the right store?")

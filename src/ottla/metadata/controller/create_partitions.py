@@ -12,10 +12,17 @@ from ottla.metadata.controller.settings import ControllerSettings
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.metadata.records.base import MetadataRecord
 from ottla.model.errors import ErrorCode
+from ottla.model.names import REMOTE_METADATA_TOPIC
 
 # Kafka too gives this code, but by accident: it has added the first ten thousand by then.
 _TOO_MANY: Final = ApiError(
     ErrorCode.unknown_server_error, f"more than {MAX_RECORDS} new partitions in one request: ask for them in parts"
+)
+# Kafka adds them, and then finds no more what its brokers had copied.
+_STAYS_AS_IT_IS: Final = ApiError(
+    ErrorCode.invalid_partitions,
+    f"Where something in the remote tier is told of follows from the number of partitions of {REMOTE_METADATA_TOPIC}: "
+    "it stays as it is.",
 )
 
 
@@ -51,6 +58,8 @@ def _added(
     if wanted.count < now:
         message = f"The topic {topic.name} currently has {now} partition(s); {wanted.count} would not be an increase."
         return ApiError(ErrorCode.invalid_partitions, message)
+    if topic.name == REMOTE_METADATA_TOPIC:
+        return _STAYS_AS_IT_IS
     additional = wanted.count - now
     if wanted.assignments is not None and len(wanted.assignments) != additional:
         message = (
