@@ -209,3 +209,19 @@ def test_what_the_last_leader_lost_is_excused_whoever_was_trusted_blindly_before
     assert told.oracle.violations == []
     told.read(4, b"other")
     assert "c has other at 4 of t-0, where p had b" in told.oracle.violations[0]
+
+
+def test_who_loses_something_twice_bounds_what_is_committed_by_what_it_had_at_first() -> None:
+    told = Told()
+    for offset in range(4):
+        told.acked(offset)
+    for node, end in {1: 1, 2: 2, 3: 3}.items():
+        told.oracle.lost_power(node, {KEY: end}, {KEY: 4})
+    told.oracle.lost_power(1, {KEY: 0}, {KEY: 1})
+    told.publish(leader=-1, leader_epoch=1, isr=(), elr=(1,), last_known_elr=(2,))
+    told.publish(leader=2, leader_epoch=2, isr=(2,), elr=(), last_known_elr=())
+    told.read(2, b"other")
+
+    assert told.oracle.violations == []
+    told.read(1, b"other")
+    assert "c has other at 1 of t-0, where p had" in told.oracle.violations[0]

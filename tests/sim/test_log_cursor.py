@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from random import Random
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from ottla.record.builder import build_batch
 from ottla.record.records import Record
 from ottla.sim.disk import SimDisk
-from ottla.sim.log_files import LogCursor
+from ottla.sim.log_files import LogCursor, first_hole
 
 FOLDER = "/data/t-0"
 SEGMENTS = (0, 3)
@@ -43,3 +44,22 @@ def test_it_ends_at_rot_even_at_the_start_of_a_segment(disk: SimDisk, rotten: in
     disk.rot(path(rotten), 65, 1)
 
     assert [batch.base_offset for batch in LogCursor(FOLDER).read(disk, 0, 5)] == left
+
+
+@pytest.mark.parametrize("left", [b"", None])
+def test_a_segment_lost_before_one_that_is_still_there_is_a_hole(disk: SimDisk, left: bytes | None) -> None:
+    files = disk.snapshot()
+    torn = files | {path(0): left}
+
+    assert first_hole(files, torn, FOLDER) == 0
+    assert first_hole(files, files, FOLDER) == sys.maxsize
+
+
+def test_a_cleaned_segment_that_is_several_again_or_a_swap_has_no_hole(disk: SimDisk) -> None:
+    files = disk.snapshot()
+    of_both = (files[path(0)] or b"") + (files[path(3)] or b"")
+    cleaned = {name: content for name, content in files.items() if name != path(3)} | {path(0): of_both}
+    undone = {name: content for name, content in cleaned.items() if name != path(0)} | {f"{path(0)}.swap": of_both}
+
+    assert first_hole(cleaned, files, FOLDER) == sys.maxsize
+    assert first_hole(cleaned, undone, FOLDER) == sys.maxsize

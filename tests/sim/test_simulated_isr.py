@@ -69,3 +69,32 @@ def test_how_large_the_log_of_a_dead_leader_was_is_known() -> None:
     outcome = run(1, Variation(workloads=("records",)), plan=plan(), script=a_leader_dies_with_the_largest_log)
 
     assert not outcome.violations, outcome.report()
+
+
+async def a_leader_that_was_cut_off_is_cut(members: Sequence[Member], oracle: Oracle) -> None:
+    """What nobody else has counts for what it gives up, and is gone when it is looked at next (seed 8000302)."""
+    await asyncio.sleep(3.0)
+    (story,) = (each for each in oracle.partitions.values() if each.name == "orders-0")
+    (leader,) = (each for each in members if each.id == story.leader)
+    replica = leader.node.replicas.by_id[story.id] if leader.node is not None else None
+    assert replica is not None
+    network, others = leader.host._network, [each.host.name for each in members if each is not leader]
+    for other in others:
+        network.partition(leader.host.name, other)
+    while story.leader == leader.id:
+        await asyncio.sleep(0.01)
+    for other in others:
+        network.reconnect(leader.host.name, other)
+    before = 0
+    while replica.log.cuts == 0:
+        before = replica.log.size
+        await asyncio.sleep(0.0001)
+    assert replica.log.size < leader.log_size(story.id) <= before
+    await asyncio.sleep(0.2)  # meanwhile it was looked at
+    assert leader.log_size(story.id) == replica.log.size
+
+
+def test_how_large_a_log_was_before_it_was_cut_is_known() -> None:
+    outcome = run(1, Variation(workloads=("records",)), plan=plan(), script=a_leader_that_was_cut_off_is_cut)
+
+    assert not outcome.violations, outcome.report()

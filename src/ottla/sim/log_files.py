@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
-from ottla.log.paths import LOG_SUFFIX, PARTITION_METADATA, parse_partition_dir
+from ottla.log.paths import LOG_SUFFIX, PARTITION_METADATA, SWAP_SUFFIX, parse_partition_dir
 from ottla.model.names import METADATA_TOPIC_ID
 from ottla.record.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, computed_crc, parse_header
 from ottla.record.reader import read_records
@@ -100,6 +101,32 @@ def read_folder(
         if not _read_segment(segments[base], log, gaps=gaps):
             break
     return log
+
+
+def first_hole(before: Mapping[str, bytes | None], after: Mapping[str, bytes | None], folder: str) -> int:
+    """The first offset that a segment of a folder has lost, whatever comes after it; a large number if none has.
+
+    One that was cleaned a moment ago may be a `.swap` again, or several.
+    """
+    ends, ends_now = _segment_ends(before, folder), _segment_ends(after, folder)
+    swapped = _segment_ends(after, folder, LOG_SUFFIX + SWAP_SUFFIX)
+    holes = [
+        end_now
+        for base, end in ends.items()
+        if (end_now := ends_now.get(base, base)) < end and base not in swapped
+        if not any(base < other < end for other in ends_now)
+    ]
+    return min(holes, default=sys.maxsize)
+
+
+def _segment_ends(files: Mapping[str, bytes | None], folder: str, suffix: str = LOG_SUFFIX) -> dict[int, int]:
+    """By base offset."""
+    ends: dict[int, int] = {}
+    for path, content in files.items():
+        if path.startswith(f"{folder}/") and path.endswith(suffix):
+            base = int(path[len(folder) + 1 : -len(suffix)])
+            ends[base] = max((batch.next_offset for batch in _batches(content or b"")), default=base)
+    return ends
 
 
 def _read_segment(content: bytes, log: StoredLog, *, gaps: bool) -> bool:

@@ -43,6 +43,9 @@ class Inspector:
         for member in self._members:
             if member.node is not None and not member.is_starting:
                 self._look_at(member, member.node)
+        for member in self._members:
+            if not member.is_starting:
+                member.remember_sizes()
 
     def _look_at(self, member: Member, node: Node) -> None:
         if member.is_controller and node.raft.is_leader:
@@ -97,7 +100,7 @@ class Inspector:
 
     def _largest(self, story: PartitionStory) -> int:
         """Bytes of the partition: who follows takes over where the leader's log starts, with less of the end, and the
-        leader may have died meanwhile."""
+        leader may have died meanwhile, or been cut."""
         here = max(member.log_size(story.id) for member in self._members if member.is_broker)
         return here + self._oracle.size_in_store(story.id)
 

@@ -18,7 +18,7 @@ from ottla.sim.cluster.oracle import Oracle
 from ottla.sim.cluster.releases import NEWEST, Release
 from ottla.sim.disk import SimDisk
 from ottla.sim.formatting import format_folders
-from ottla.sim.log_files import PartitionId, StoredLog, partition_folders, read_folder
+from ottla.sim.log_files import PartitionId, StoredLog, first_hole, partition_folders, read_folder
 from ottla.sim.running import RunningNode
 from ottla.sim.world import World
 
@@ -51,12 +51,16 @@ class Member(RunningNode):
         self._subscribing: asyncio.Future[None] | None = None
         self.on_metadata: Callable[[Node], None] = lambda node: None
         """Told when it has taken over metadata: before it serves too."""
+        self._files: Mapping[str, bytes | None] = {}
+        """When it died, until it is known what a loss of power has left of them."""
         self._ends: dict[PartitionId, int] = {}
         self.left: dict[PartitionId, int] = {}
         """Where its logs ended when it died, as far as that could be trusted, until it serves again. What a loss of
         power takes is not known here but to the oracle."""
         self._sizes_left: dict[PartitionId, int] = {}
         self._died_at = -1.0
+        self._sizes_seen: dict[PartitionId, tuple[int, int, int]] = {}
+        """At the last look: bytes, in which life, and how often the log had been cut in it."""
         self._alive: Node | None = None
         """From the moment it begins: it follows others before it serves."""
         self.host.after_end.append(self._after_end)
@@ -100,14 +104,25 @@ class Member(RunningNode):
         if sizes:  # else it was dead already, or had not opened its logs yet
             self._sizes_left, self._died_at = sizes, self._oracle.now()
         self._alive = None
-        self._ends = self._ends_of_logs(disk) if is_power_loss or not disk.failures else {}
+        self._files = disk.snapshot()
+        logs = self._logs_in(self._files) if is_power_loss or not disk.failures else {}
+        self._ends = {key: log.end for key, log in logs.items()}
         self.left = {} if disk.failures else self._ends
 
     def _after_end(self, disk: SimDisk, is_power_loss: bool) -> None:
         if is_power_loss:
-            left = self._ends_of_logs(disk)
+            left = self._ends_of_what_is_left(disk.snapshot())
             cut = {key: left.get(key, 0) for key, end in self._ends.items() if left.get(key, 0) < end}
             self._oracle.lost_power(self.id, cut, self._ends)
+        self._files = {}
+
+    def _ends_of_what_is_left(self, files: Mapping[str, bytes | None]) -> dict[PartitionId, int]:
+        """Of a compacted log up to the first hole: nobody who reads it can tell that from what was cleaned away."""
+        ends = {key: log.end for key, log in self._logs_in(files).items()}
+        for key, folder in self._folders_in(files).items():
+            if self._oracle.is_compacted(key):
+                ends[key] = min(ends[key], first_hole(self._files, files, folder))
+        return ends
 
     def replace_disk(self) -> None:
         """The machine is switched off and gets a new, empty disk."""
@@ -124,11 +139,25 @@ class Member(RunningNode):
         return replica.log.end_offset if replica is not None else self.left.get(partition)
 
     def log_size(self, partition: PartitionId) -> int:
-        """When somebody else last heard of it: now, or when it died, if it is not back or that was a moment ago."""
+        """When it last gave something up, or somebody else heard of it: now; or when it died, if it is not back or that
+        was a moment ago; or at the last look, if it was cut since."""
         replica = self._replica(partition)
-        here = replica.log.size if replica is not None else 0
-        counts = self.is_starting or self._oracle.now() - self._died_at < _A_MOMENT_S
-        return max(here, self._sizes_left.get(partition, 0)) if counts else here
+        size = replica.log.size if replica is not None else 0
+        if self.is_starting or self._oracle.now() - self._died_at < _A_MOMENT_S:
+            size = max(size, self._sizes_left.get(partition, 0))
+        if replica is not None and partition in self._sizes_seen:
+            seen, life, cuts = self._sizes_seen[partition]
+            if (life, cuts) != (self.life, replica.log.cuts):
+                size = max(size, seen)
+        return size
+
+    def remember_sizes(self) -> None:
+        """After a look at all nodes. What is given up goes by all that a log has, also by what no other replica has and
+        is cut off again before the next look."""
+        known = ((key, self._replica(key)) for key in self._oracle.partitions)
+        self._sizes_seen = {
+            key: (replica.log.size, self.life, replica.log.cuts) for key, replica in known if replica is not None
+        }
 
     def _replica(self, partition: PartitionId) -> Partition | None:
         """Of the living node."""
@@ -136,18 +165,18 @@ class Member(RunningNode):
         return replicas.by_id.get(partition) if replicas is not None else None
 
     def stored_logs(self) -> dict[PartitionId, StoredLog]:
-        return self._logs_on(self.disk)
+        return self._logs_in(self.disk.snapshot())
 
-    def _logs_on(self, disk: SimDisk) -> dict[PartitionId, StoredLog]:
-        files = disk.snapshot()
+    def _logs_in(self, files: Mapping[str, bytes | None]) -> dict[PartitionId, StoredLog]:
         return {
             key: read_folder(files, folder, gaps=self._oracle.is_compacted(key))
-            for log_dir in self.config.log_dirs
-            for key, folder in partition_folders(files, log_dir).items()
+            for key, folder in self._folders_in(files).items()
         }
 
-    def _ends_of_logs(self, disk: SimDisk) -> dict[PartitionId, int]:
-        return {key: log.end for key, log in self._logs_on(disk).items()}
+    def _folders_in(self, files: Mapping[str, bytes | None]) -> dict[PartitionId, str]:
+        return {
+            key: folder for log_dir in self.config.log_dirs for key, folder in partition_folders(files, log_dir).items()
+        }
 
 
 def replicas_of(node: Node) -> Replicas | None:

@@ -65,7 +65,7 @@ class PartitionStory:
     ends: dict[int, int] = field(default_factory=dict)
     """By replica: where a loss of power has cut its log, until it is in sync again."""
     had: dict[int, int] = field(default_factory=dict)
-    """By replica: where its log ended before that. What is committed lies below the least of these."""
+    """By replica: where its log ended before that, the first time. What is committed lies below the least of these."""
     lost_in: dict[int, int | None] = field(default_factory=dict)
     """By replica: the broker epoch that it died in."""
     rotten: dict[int, int] = field(default_factory=dict)
@@ -209,7 +209,7 @@ class Oracle(Journal):
                 # of a rotten log nobody can say, from its files, how far it went
                 before = had.get(partition, sys.maxsize) if node not in story.rotten else sys.maxsize
                 story.ends[node] = min(end, story.ends.get(node, end))
-                story.had[node] = min(before, story.had.get(node, sys.maxsize))
+                story.had.setdefault(node, before)  # who loses something once more has had less meanwhile
                 story.lost_in[node] = self._broker_epoch(node)
                 self.counts["logs cut by a loss of power"] += 1
                 self._note("lost", f"{story.name} ends at {end} of {story.end} committed at node {node}")

@@ -40,8 +40,8 @@ WORKLOADS: Final[Mapping[str, Drawn]] = {
         Drawn(Windows, 0.3),
         Drawn(Voters, 0.8),
         Drawn(Upgrade, 1.0),
-        Drawn(Tiers, 0.0),  # only where it is asked for, until more whole lives with it were seen to be clean
-        Drawn(Unheard, 0.0),  # likewise
+        Drawn(Tiers, 0.15),
+        Drawn(Unheard, 0.05),
     )
 }  # fmt: skip
 
