@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla.broker.lifecycle import Lifecycle, LifecycleSettings, lifecycle_settings, previous_epoch
+from ottla.broker.lifecycle import Lifecycle, LifecycleSettings, StartGivenUp, lifecycle_settings, previous_epoch
 from ottla.broker.node_state import NodeState
 from ottla.env.ports import Env
 from ottla.env.randomness import SeededRandom
@@ -173,8 +173,22 @@ def test_a_duplicate_registration_is_tried_until_the_old_session_is_over() -> No
 def test_a_registration_that_nobody_takes_is_given_up_with_the_reason() -> None:
     async def story() -> None:
         life = lifecycle(Controller(*[ErrorCode.duplicate_broker_registration] * 100))
-        with pytest.raises(OttlaError, match=r"could not register within 60 s .*DUPLICATE_BROKER_REGISTRATION"):
+        with pytest.raises(
+            OttlaError, match=r"could not register within 60 s .*DUPLICATE_BROKER_REGISTRATION, another .*node\.id"
+        ):
             await life.register()
+        await life.stop()
+
+    tell(story)
+
+
+def test_a_registration_can_be_given_up_while_it_is_tried() -> None:
+    async def story() -> None:
+        life = lifecycle(Controller(*[ErrorCode.duplicate_broker_registration] * 100))
+        asyncio.get_running_loop().call_later(1.5, life.give_up)
+        with pytest.raises(StartGivenUp):
+            await life.register()
+        assert asyncio.get_running_loop().time() < 2
         await life.stop()
 
     tell(story)

@@ -162,7 +162,7 @@ def test_partitions_of_a_dir_that_is_no_longer_configured_have_no_leader_and_los
         assert {produce(running.address, "t", number, b"more")[0] for number in kept} == {ErrorCode.none}
         create(running.address, topic_to_create("new", 2))
         assert produce(running.address, "new", 0, b"x") == (ErrorCode.none, 0)
-    assert "2 partitions have no leader" in caplog.text
+    assert "2 replicas of this node are offline" in caplog.text
     with running_node(first, **both) as running:
         for number in missing:
             assert values(running.address, "t", number, 1) == [b"acknowledged"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.metadata import given
 
-from ottla.broker.node import StartGivenUp
+from ottla.broker.lifecycle import StartGivenUp
 from ottla.metadata.controller.requests import RegisterBroker
 from ottla.model.errors import ErrorCode, KafkaError, OttlaError
 from ottla.testing.cluster import Cluster, running_cluster

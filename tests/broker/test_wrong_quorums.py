@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.broker.test_quorum_of_nodes import everybody_knows, register
 
+from ottla.broker.lifecycle import StartGivenUp
 from ottla.model.errors import OttlaError
 from ottla.model.ids import uuid_text
 from ottla.testing.cluster import Cluster, running_cluster
@@ -105,6 +106,20 @@ def test_an_id_that_another_node_has(tmp_path: Path, taken: str) -> None:
             refused(others, wanted, rf"another node with node.id {wanted} takes part")
         register(cluster, 12)
         everybody_knows(cluster, 11, 12)
+
+
+def test_a_broker_whose_id_is_taken_can_be_stopped_while_it_tries_to_register(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, 4, {4: "broker"}) as cluster:
+        everybody_knows(cluster, 4)
+        with running_cluster(tmp_path / "impostor", 4, {4: "broker"}, start=False) as others:
+            others.cluster_id, others.controller_ports = cluster.cluster_id, cluster.controller_ports
+            others.loop.call_soon_threadsafe(others.loop.call_later, 3.0, lambda: others.nodes[4].give_up_start())
+
+            with pytest.raises(StartGivenUp):
+                others.start(4)
+
+            others.run(others.nodes.pop(4).stop())
+        everybody_knows(cluster, 4)
 
 
 def test_voters_that_are_not_those_of_before(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -288,6 +289,18 @@ def test_moves_are_throttled_watched_and_cancelled(three: Three, narrow: str, tm
     assert "Give one of" in three.ottla("reassign", "cancel").stderr
 
 
+def test_who_waits_for_a_move_is_told_that_it_was_cancelled(three: Three, narrow: str, tmp_path: Path) -> None:
+    plan = str(tmp_path / "plan.json")
+    three.done("reassign", "plan", narrow, "--remove-broker", "3", "-f", plan)
+    with ThreadPoolExecutor() as others:
+        waiting = others.submit(three.ottla, "reassign", "run", plan, "--throttle", "1000", "-i", "0.1")
+        until(lambda: three.told("reassign", "watch", "--once"))
+        three.ottla("reassign", "cancel", narrow)
+        told = waiting.result()
+    assert told.returncode == 1 and "could not be moved" in told.stderr, told.stderr
+    assert "cancelled meanwhile" in told.stdout
+
+
 @pytest.mark.parametrize("which", ["all", "topic"])
 def test_cancelling_what_has_ended_takes_its_throttles_away(
     three: Three, narrow: str, tmp_path: Path, which: str
@@ -309,6 +322,19 @@ def test_without_a_way_back_that_was_asked_for_nothing_is_moved(three: Three, na
     )
     assert done.returncode == 1 and "cannot write" in done.stderr
     assert three.told("reassign", "watch", "--once") == [] and replicas_of(three, narrow) == before
+
+
+def test_a_folder_that_no_broker_has_leaves_no_throttles(three: Three, narrow: str, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    three.done("reassign", "plan", narrow, "--remove-broker", "3", "-f", str(plan))
+    told = json.loads(plan.read_text())
+    for row in told["partitions"]:
+        row["log_dirs"] = ["/nowhere"] * len(row["replicas"])
+    plan.write_text(json.dumps(told))
+    done = three.ottla("reassign", "run", str(plan), "--throttle", "1000")
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    configs = three.told("config", "get", "topic", narrow) + three.told("config", "get", "broker", "1")
+    assert not [row["config"] for row in configs if "throttled" in row["config"]]
 
 
 @pytest.mark.kafka
@@ -360,3 +386,4 @@ def test_a_plan_for_what_is_not_there_is_refused(three: Three, topic: str, tmp_p
     file.write_text('{"version": 1, "partitions": []}')
     assert three.done("reassign", "run", str(file)) == f"Nothing to move: {file} has no partitions.\n"
     assert "broker 9 is not up" in three.ottla("reassign", "plan", "--brokers", "1,9").stderr
+    assert "there is no broker 9 to leave empty" in three.ottla("reassign", "plan", "--remove-broker", "9").stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.cli.command import OTTLA, run_ottla
 
-from ottla.cli.cores import for_core
+from ottla.cli.cores import check_addresses, for_core
 from ottla.cli.ports import is_free
 from ottla.model.errors import OttlaError
 from ottla.testing.apache_kafka import free_port
@@ -62,6 +63,31 @@ def test_what_cannot_be_counted_on_from_is_refused(change: dict[str, str | None]
     values = {name: value for name, value in {**BASE, **change}.items() if value is not None}
     with pytest.raises(OttlaError, match=message):
         for_core(values, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "address"),
+    [({}, ":9093"), ({"listeners": "PLAINTEXT://:9092", "ottla.metrics.listener": ":9095"}, ":9095")],
+)
+def test_ports_that_would_meet_are_refused(change: dict[str, str], address: str) -> None:
+    check_addresses({**BASE, "listeners": "PLAINTEXT://:9092,CONTROLLER://:9193"}, 4)
+    check_addresses({**BASE, "listeners": "PLAINTEXT://:0,CONTROLLER://:9193"}, 4)
+    with pytest.raises(OttlaError, match=f"two nodes would listen at {address}: .* leave 4 between"):
+        check_addresses({**BASE, **change}, 4)
+
+
+def test_folders_of_several_nodes_are_not_those_of_one(tmp_path: Path) -> None:
+    file = write_file(tmp_path, free_port())
+    form = ["storage", "format", f"--cluster-id={run_ottla('storage', 'random-uuid').stdout.strip()}", "-c", str(file)]
+    several = ["--cores", "2"]
+    for first, other, where in ((several, [], "data"), ([], several, "data/core-0")):
+        assert run_ottla(*form, *first).returncode == 0
+        before = sorted(tmp_path.rglob("*"))
+        for command in ([*form, *other], ["broker", "--config", str(file), *other]):
+            refused = run_ottla(*command)
+            assert refused.returncode == 1 and f"{tmp_path}/{where} is for a node, and so is " in refused.stderr
+        assert sorted(tmp_path.rglob("*")) == before
+        shutil.rmtree(tmp_path / "data")
 
 
 def write_file(folder: Path, port: int) -> Path:

@@ -8,7 +8,8 @@ from ottla.cli.config_names import plain_value
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import count
 from ottla.cli.progress import bytes_text
-from ottla.cli.times import iso, parse_time
+from ottla.cli.reassign.options import Rate
+from ottla.cli.times import Seconds, iso, parse_time
 
 
 @pytest.mark.parametrize(
@@ -106,3 +107,17 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 def test_times_are_printed_in_utc() -> None:
     assert iso(NOW + 7) == "2025-11-15T09:46:40.007Z"
     assert iso(1 << 62) == str(1 << 62)
+
+
+@pytest.mark.parametrize("typed", ["nan", "inf", "1e30", "-1", "0"])
+def test_seconds_are_a_number_that_a_clock_can_count(typed: str) -> None:
+    assert Seconds().convert("0.5", None, None) == 0.5 and Seconds(least=0).convert("0", None, None) == 0
+    with pytest.raises(click.BadParameter, match=r"is no number of seconds|is not in the range"):
+        Seconds().convert(typed, None, None)
+
+
+@pytest.mark.parametrize("typed", ["0", "x", "-5", "9223372036854775808"])
+def test_a_rate_is_one_that_a_broker_takes(typed: str) -> None:
+    assert Rate().convert("50MB/s", None, None) == 50_000_000
+    with pytest.raises(click.BadParameter, match="is not an amount a second"):
+        Rate().convert(typed, None, None)

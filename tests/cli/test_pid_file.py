@@ -25,6 +25,14 @@ def test_a_held_file_tells_who_runs_and_keeps_others_out(tmp_path: Path) -> None
     assert not (tmp_path / NAME).exists()
 
 
+def test_one_that_was_left_to_a_child_is_not_removed(tmp_path: Path) -> None:
+    held = PidFile.take(tmp_path)
+    assert held is not None
+    held.close()
+    held.remove()
+    assert (tmp_path / NAME).exists()
+
+
 def test_stopping_waits_for_the_end_of_the_process(tmp_path: Path) -> None:
     # a process that takes its time after the signal, and removes the file long before it ends
     code = f"""if True:

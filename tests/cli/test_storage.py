@@ -109,3 +109,18 @@ def test_a_node_that_takes_too_long_to_start_gives_up(properties: Path) -> None:
     late = run_ottla("broker", "--config", str(properties), "--set", "server.max.startup.time.ms=0")
     assert late.returncode == 1
     assert "the node has not started within 0 ms (server.max.startup.time.ms)" in late.stderr
+
+
+def test_a_host_that_has_no_name_leaves_no_traceback_behind(properties: Path) -> None:
+    with properties.open("a") as file:
+        file.write(
+            f"listeners=PLAINTEXT://127.0.0.1:{unused_port()},CONTROLLER://127.0.0.1:{unused_port()}\n"
+            "controller.listener.names=CONTROLLER\ncontroller.quorum.voters=7@no.invalid:1,8@no.invalid:2\n"
+        )
+    assert run_ottla("storage", "format", "-t", ID, "-c", str(properties)).returncode == 0
+    process = subprocess.Popen([*OTTLA, "broker", "-c", str(properties)], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    next(line for line in process.stderr if "still waits for the metadata quorum" in line)
+    process.send_signal(signal.SIGTERM)
+    _, told = process.communicate(timeout=PATIENCE_S)
+    assert told == "Stopped before it had started.\n"

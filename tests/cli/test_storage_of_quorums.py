@@ -108,3 +108,10 @@ def test_what_cannot_be_is_refused_and_nothing_formatted(
     assert code == 1
     assert words in told
     assert not (tmp_path / "data").exists()
+
+
+def test_a_broker_cannot_begin_a_quorum(tmp_path: Path) -> None:
+    code, told = format_storage(properties(tmp_path, SERVERS, roles="broker"), "--standalone")
+
+    assert code == 1 and "--standalone is for a controller" in told
+    assert not (tmp_path / "data").exists()

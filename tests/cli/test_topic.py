@@ -74,6 +74,21 @@ def test_what_the_broker_refuses_is_told_in_one_line(ottla: Run, args: list[str]
     assert message in refused.stderr and refused.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["create", "refused", "-p", "2147483648"],
+        ["create", "refused", "-r", "32768"],
+        ["create", "refused", "-r", "-2"],
+        ["clone", "refused", "too", "-r", "32768"],
+        ["alter", "refused", "-y", "-p", "2147483648"],
+    ],
+)
+def test_numbers_for_which_the_protocol_has_no_room_are_refused(ottla: Run, args: list[str]) -> None:
+    refused = ottla("topic", *args)
+    assert refused.returncode == 2 and "is not in the range" in refused.stderr
+
+
 def test_a_missing_topic_is_told_with_one_that_is_like_it(ottla: Run) -> None:
     assert "there is no topic zzz; `ottla topic list` shows" in ottla("topic", "describe", "zzz").stderr
     ottla("topic", "create", "shipments")

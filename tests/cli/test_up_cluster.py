@@ -136,6 +136,28 @@ def test_losing_the_majority_by_a_stop_is_told(three: Path) -> None:
     assert "until most voters run again" in stopped.stderr
 
 
+def test_a_cluster_without_its_quorum_is_described_all_the_same(three: Path) -> None:
+    address = nodes(three)[1]["address"]
+    made = run_ottla("topic", "create", "left", "-p", "6", "-c", "cleanup.policy=compact", address=address)
+    assert made.returncode == 0, made.stderr
+    told(three, "node", "kill", "3")
+    told(three, "node", "kill", "2")
+
+    def nobody_leads() -> bool:  # the one who did notices after a while
+        status = run_ottla("cluster", "status", "--timeout", "2", "-O", "json", address=address)
+        assert status.returncode == 0, status.stderr
+        return json.loads(status.stdout)["controller"] is None and "nobody leads the metadata quorum" in status.stderr
+
+    until(nobody_leads)
+    described = run_ottla("topic", "describe", "--under-replicated", "--timeout", "2", address=address)
+    assert described.returncode == 0, described.stderr
+    rows = [line.split("\t") for line in described.stdout.splitlines()]
+    assert [row[1] for row in rows if row[0] == "left"] == ["0", "1", "2", "3", "4", "5"]
+    assert {row[2] for row in rows} > {"1"}, "some are led by a dead node: nobody can elect another"
+    refused = run_ottla("cluster", "quorum", "--timeout", "2", address=address)
+    assert refused.returncode == 1 and "most voters of the metadata quorum must run" in refused.stderr
+
+
 def test_a_node_that_cannot_start_shows_its_last_error(three: Path) -> None:
     told(three, "node", "stop", "3")
     port = int(nodes(three)[3]["address"].rpartition(":")[2])
@@ -170,6 +192,9 @@ def test_nonsense_at_the_socket_is_answered_and_does_no_harm(three: Path) -> Non
 def test_what_is_asked_of_a_node_that_is_not_there_or_of_no_cluster(three: Path, tmp_path: Path) -> None:
     missing = run_ottla("node", "stop", "9", "--data", str(three))
     assert missing.returncode == 1 and "there is no node 9; there are 1, 2, 3" in missing.stderr
+    for seconds in ("-1", "nan", "1e30"):
+        wrong = run_ottla("node", "stop", "1", "--timeout", seconds, "--data", str(three))
+        assert wrong.returncode == 2 and "Invalid value for '--timeout'" in wrong.stderr
     for folder in (tmp_path, tmp_path / "none"):
         none = run_ottla("node", "list", "--data", str(folder))
         assert none.returncode == 1 and f"no cluster runs on {folder}; `ottla up --brokers 3` starts one" in none.stderr
@@ -211,11 +236,28 @@ def test_the_same_folder_continues_the_cluster_and_more_brokers_join_it(data: Pa
     assert other.returncode == 1 and "was settled when it was made" in other.stderr
 
 
+def test_one_of_which_a_node_does_not_start_runs_in_the_background_all_the_same(data: Path) -> None:
+    assert up(data, "--brokers", "2").returncode == 0
+    run_ottla("down", "--data", str(data))
+    meta = data / "node-2" / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=2", "node.id=7"))
+
+    started = up(data)
+    assert started.returncode == 1 and "not all nodes are up: node 2 ended" in started.stderr
+    assert states(data) == ["up", "ended"]
+    again = up(data)
+    assert again.returncode == 1 and "a node already runs on" in again.stderr
+    stopped = run_ottla("down", "--data", str(data))
+    assert stopped.returncode == 0 and "Stopped all nodes" in stopped.stderr
+
+
 def test_controllers_of_their_own(data: Path) -> None:
     started = up(data, "--brokers", "1", "--controllers", "1", "-O", "json")
     assert started.returncode == 0, started.stderr
     assert {number: row["roles"] for number, row in nodes(data).items()} == {1: ["broker"], 101: ["controller"]}
     address = json.loads(started.stdout)["address"]
+    asked = run_ottla("cluster", "status", address=nodes(data)[101]["address"])
+    assert asked.returncode == 1 and "is a controller, and this command asks brokers" in asked.stderr
     rows = json.loads(run_ottla("cluster", "nodes", "-O", "json", address=address).stdout)
     assert [(row["node"], row["roles"], row["state"]) for row in rows] == [
         (1, ["broker"], "up"), (101, ["controller"], "active"),

@@ -294,11 +294,22 @@ class TestFailure:
         """The batch must not lie in the file without the log knowing: the next one would get the same offset."""
         log = machine.open()
         append(log, batch())
-        machine.disk.fail("leader-epoch-checkpoint.tmp", operations=["create"], times=1)
-        with pytest.raises(OSError, match="Input/output"):
+        machine.disk.fail("leader-epoch-checkpoint.tmp", errno.EMFILE, operations=["create"], times=1)
+        with pytest.raises(OSError, match="Too many open files"):
             append(log, batch(), epoch=1)
         append(log, batch(), epoch=1)
         assert [found.header.base_offset for found in all_batches(log)] == [0, 1]
+
+    def test_a_disk_that_does_not_take_the_epoch_has_failed(self, machine: Machine) -> None:
+        log = machine.open()
+        append(log, batch())
+        heard: list[OSError] = []
+        log.on_error = heard.append
+        machine.disk.fail("leader-epoch-checkpoint.tmp", operations=["create"], times=1)
+        with pytest.raises(OSError, match="Input/output"):
+            append(log, batch(), epoch=1)
+        assert heard == [log.failed]
+        assert log.end_offset == 1 and [found.header.base_offset for found in all_batches(log)] == [0]
 
     def test_also_when_an_index_could_not_be_written(self, machine: Machine) -> None:
         log = machine.open(index_interval_bytes=0)

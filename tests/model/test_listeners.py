@@ -78,6 +78,15 @@ def test_one_port_may_serve_ipv4_and_ipv6() -> None:
         ),
         ({"controller_listener_names": "PLAINTEXT"}, "there is no listener for clients"),
         ({"controller_listener_names": "CONTROLLER"}, "CONTROLLER must stand in listeners too"),
+        (
+            {
+                "process_roles": "broker",
+                "listeners": "PLAINTEXT://:1,CONTROLLER://:2",
+                "controller_listener_names": "CONTROLLER",
+                "controller_quorum_voters": "9@h:1",
+            },
+            "CONTROLLER is for controllers, and this node is only a broker",
+        ),
         ({"controller_quorum_voters": "1@h:1"}, "a controller with others needs a listener"),
         ({"inter_broker_listener_name": "NONE"}, "has no entry in listener.security.protocol.map"),
         ({"inter_broker_listener_name": "SSL"}, "must be one of the advertised listeners"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from datetime import timedelta
@@ -323,6 +324,25 @@ def test_a_partition_that_cannot_be_appended_to_costs_no_other(
     assert stage.condition is Condition.FAILED
     assert len(stage.leader.asked) == 2
     assert [topic.topic_id for topic in stage.leader.asked[-1].forgotten_topics_data] == [TOPIC_ID]
+
+
+def test_a_shortage_of_open_files_passes(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(machine)
+    append = stage.partition.log.append_as_is
+    short = [OSError(errno.EMFILE, "Too many open files")]
+
+    def append_later(*args: Any) -> None:
+        if short:
+            raise short.pop()
+        append(*args)
+
+    monkeypatch.setattr(stage.partition.log, "append_as_is", append_later)
+    stage.take(stored(3))
+    assert stage.condition is Condition.RESTING
+    machine.pass_time(SETTINGS.backoff_s)
+    stage.hear_nothing()
+    stage.take(stored(3))
+    assert stage.partition.log.end_offset == 3
 
 
 def test_a_log_that_is_deleted_while_it_was_to_be_cut_is_left_alone(machine: Machine) -> None:

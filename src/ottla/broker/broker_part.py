@@ -5,6 +5,7 @@ Everything here becomes an attribute of the node, where the APIs look for it.
 
 from __future__ import annotations
 
+import logging
 import socket
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from ottla.broker.dispatch import Dispatcher
 from ottla.broker.fallen_silent import FallenSilent
 from ottla.broker.group_coordinator import GroupCoordinator, offsets_topic
 from ottla.broker.known_partitions import KnownPartitions
-from ottla.broker.lifecycle import Lifecycle, lifecycle_settings
+from ottla.broker.lifecycle import Lifecycle, StartGivenUp, lifecycle_settings
 from ottla.broker.listening import Listening
 from ottla.broker.log_dirs import OpenedDirs
 from ottla.broker.moves import Moves
@@ -31,7 +32,7 @@ from ottla.broker.txn_partitions import TxnPartitions
 from ottla.log.cleaning.cleaner import CleanerSettings, LogCleaner
 from ottla.log.log_dir import LogDir
 from ottla.log.manager import LogManager, TendingIntervals
-from ottla.metadata.image import Endpoint
+from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
 from ottla.model.config import BrokerConfig
 from ottla.model.names import HISTORY_TOPIC, OFFSETS_TOPIC, REMOTE_METADATA_TOPIC, TRANSACTION_TOPIC, TopicPartition
 from ottla.wire.buffers import BufferPool
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from ottla.broker.tier.manager import TierManager
     from ottla.metadata.controller.requests import NewTopic
     from ottla.wire.server import ServerConnection
+
+_log = logging.getLogger("ottla.broker")
 
 
 class BrokerPart:
@@ -73,7 +76,11 @@ class BrokerPart:
     async def start(self) -> None:
         node = self._node
         await self._listen()
-        await self._register()
+        try:
+            await self._register()
+        except StartGivenUp:
+            await self._take_back()
+            raise
         self._open_logs()
         await node.feed.subscribe(node.fallen_silent.publish)
         await node.feed.subscribe(node.replicas.publish)
@@ -91,6 +98,8 @@ class BrokerPart:
         node.logs.start()
         if node.tier is not None:
             await node.tier.start()
+        else:
+            _tell_of_topics_without_tier(node.image)
         node.stalled_commits.start()
         node.telemetry.start()
         node.moves.resume()
@@ -107,8 +116,15 @@ class BrokerPart:
         node.directories = Directories(
             node.controller, node.config.node_id, lambda: node.broker_epoch, lifecycle.fail_directories
         )
+        node.on_give_up.append(lifecycle.give_up)
         node.broker_epoch = await lifecycle.register()
         await lifecycle.caught_up()
+
+    async def _take_back(self) -> None:
+        """What was begun before the logs: the node goes as one without a broker."""
+        await self.lifecycle.stop()
+        await self.listening.stop()
+        self._node.broker = None
 
     def _be(self, state: NodeState) -> None:
         if state is not NodeState.RUNNING:  # which it is when clients are served
@@ -239,7 +255,22 @@ def open_tier(node: Node) -> TierManager | None:
         return None
     from ottla.broker.tier.manager import TierManager
 
+    metadata_topic(node.config)  # what cannot be is told now, and not when the first topic needs it
     return TierManager(node)
+
+
+def _tell_of_topics_without_tier(image: MetadataImage) -> None:
+    topics = sorted(
+        resource.name
+        for resource, configs in image.configs.items()
+        if resource.type == ResourceType.TOPIC and configs.get("remote.storage.enable", "").strip().lower() == "true"
+    )
+    if topics:
+        _log.error(
+            "remote.storage.enable is on for %s, and this node has no remote tier: what is there cannot be read, and "
+            "nothing leaves the disk. Set remote.log.storage.system.enable.",
+            ", ".join(topics[:3]) + (f" and {len(topics) - 3} others" if len(topics) > 3 else ""),
+        )
 
 
 def new_dispatcher(node: Node) -> Dispatcher:

@@ -46,6 +46,17 @@ _FOR_GOOD: Final = frozenset(
 )
 
 
+_ADVICE: Final = {
+    ErrorCode.duplicate_broker_registration: "another process is registered under this broker's node.id, and its "
+    "session is not over. If it was this broker's former self, that ends by itself; otherwise give each node a node.id "
+    "of its own",
+}
+
+
+class StartGivenUp(Exception):
+    """The node was to stop while it waited for others. What was begun is still to be stopped."""
+
+
 @dataclass(frozen=True, slots=True)
 class LifecycleSettings:
     heartbeat_ms: int
@@ -119,6 +130,12 @@ class Lifecycle:
         except TimeoutError:
             message = f"this broker could not register within {limit:g} s (initial.broker.registration.timeout.ms)"
             raise OttlaError(f"{message}: {self._why}") from None
+
+    def give_up(self) -> None:
+        """Who waits to be registered, or to have caught up, gets StartGivenUp."""
+        waiting = next((future for future in (self._registered, self._caught_up) if not future.done()), None)
+        if waiting is not None:
+            waiting.set_exception(StartGivenUp())
 
     def _warn_of_short_sessions(self) -> None:
         """Kafka says nothing, and fences such a broker between two heartbeats, again and again."""
@@ -256,7 +273,7 @@ class Lifecycle:
         often = self._settings.heartbeat_ms / 1000
         match self.state:
             case NodeState.STARTING:
-                if reply.is_caught_up:
+                if reply.is_caught_up and not self._caught_up.done():
                     self._be(NodeState.RECOVERY)
                     self._caught_up.set_result(None)
                 return _SOON_S
@@ -276,7 +293,8 @@ class Lifecycle:
         return often
 
     def _tell_of(self, error: KafkaError) -> None:
-        self._why = f"{error.code.name.upper()}, {error}" if error.message else error.code.name.upper()
+        reason = _ADVICE.get(error.code) or error.message
+        self._why = f"{error.code.name.upper()}, {reason}" if reason else error.code.name.upper()
         about = "heartbeat" if self._is_registered else "registration"
         level = logging.WARNING if self._failures == 1 or self._failures % 10 == 0 else logging.DEBUG
         _log.log(level, "the controller did not take this broker's %s, it is tried again: %s", about, self._why)

@@ -11,6 +11,7 @@ partitions that it names, then the clients. Stopping goes the other way and ends
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.answer_cache import AnswerCache
@@ -28,6 +29,7 @@ from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.forwarding import Forwarding
 from ottla.broker.group_coordinator import GroupCoordinator
 from ottla.broker.lag_metrics import LagMetrics
+from ottla.broker.lifecycle import StartGivenUp
 from ottla.broker.listening import Listening
 from ottla.broker.log_dirs import OpenedDirs, open_log_dirs
 from ottla.broker.moves import Moves
@@ -67,10 +69,6 @@ _DEFAULT_REQUEST_MEMORY: Final = 32 * 1024 * 1024
 _SESSION_EVICTION_MS: Final = 120_000
 
 
-class StartGivenUp(Exception):
-    """The node was to stop before a quorum was found. What was begun is still to be stopped."""
-
-
 class Node:
     def __init__(self, env: Env, config: BrokerConfig, software: Software = THIS) -> None:
         self.env = env
@@ -105,6 +103,7 @@ class Node:
         self._registration: ControllerRegistration | None = None
         self.broker: BrokerPart | None = None
         self._gives_up = asyncio.Event()
+        self.on_give_up: list[Callable[[], None]] = []
 
     # What `start` makes in a node of any role.
     timers: TimerWheel
@@ -190,6 +189,8 @@ class Node:
         pool = BufferPool(self._request_memory())
         await self._start_quorum(opened, pool)
         await self.feed.subscribe(self.dynamic_config.publish)
+        if self._gives_up.is_set():
+            raise StartGivenUp
         if self.config.is_broker:
             self.broker = BrokerPart(self, opened, pool)
             self._add_connection_metrics()
@@ -254,6 +255,8 @@ class Node:
     def give_up_start(self) -> None:
         """A start that waits for others ends with StartGivenUp; any other goes on to its end."""
         self._gives_up.set()
+        for give_up in self.on_give_up:
+            give_up()
 
     def _request_memory(self) -> int:
         given = self.config.queued_max_request_bytes

@@ -34,6 +34,7 @@ from ottla.model.errors import ErrorCode
 from ottla.model.names import TopicPartition
 from ottla.replica.partition import Leadership, Partition
 from ottla.replica.surroundings import NoSurroundings
+from ottla.replica.tally import Tally
 from ottla.replica.waiting import WaitingRoom
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Replicas:
         checkpointed: Mapping[TopicPartition, int],
         assign: Callable[[UUID, int, UUID], None] = lambda topic_id, partition, directory: None,
     ) -> None:
+        self.tally = Tally()
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[object, int], Partition] = {}
         self.image: MetadataImage = EMPTY_IMAGE
@@ -168,8 +170,9 @@ class Replicas:
         missing, self._missing = self._missing, []
         shown = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
         _log.error(
-            "%d partitions have no leader, since they lie in log dirs that are offline or no longer in log.dirs: %s. "
-            "Bring those dirs back and restart; or, if their data are lost, delete the topics.",
+            "%d replicas of this node are offline, in log dirs that have failed or are not in log.dirs any more: %s. "
+            "Bring those dirs back and restart. `ottla topic describe --unavailable` shows which partitions have no "
+            "leader without them; only if the data of these are lost for good, delete their topics.",
             *(len(missing), shown),
         )
 
@@ -291,7 +294,7 @@ class Replicas:
     def _add(self, key: TopicPartition, topic_id: UUID, log: PartitionLog) -> Partition:
         high_watermark = self._checkpointed.get(key, log.start_offset)
         around = self.replication if self.replication is not None else NoSurroundings()
-        partition = Partition(self._env, self._node_id, key, topic_id, log, high_watermark, around)
+        partition = Partition(self._env, self._node_id, key, topic_id, log, high_watermark, around, self.tally)
         partition.listeners.append(self)
         self._have_moved = True
         self.by_name[key] = partition

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from ottla.broker.file_limit import raise_file_limit, what_is_wrong_with
 from ottla.broker.later_parts import import_in_background
-from ottla.broker.node import Node, StartGivenUp
+from ottla.broker.lifecycle import StartGivenUp
+from ottla.broker.node import Node
 from ottla.env import logs
 from ottla.env.clock import SystemClock
 from ottla.env.disk import PosixDisk
@@ -50,13 +51,18 @@ def run(config: BrokerConfig, *, on_started: Callable[[str], None], among_others
 
     A stop that takes long says what it waits for, and a second SIGINT then ends the process as it is.
 
-    A signal while the node starts stops it as soon as it has, or at once while it waits for a quorum: `on_started` is
+    A signal while the node starts stops it as soon as it has, or at once while it waits for others: `on_started` is
     then not called. `among_others` is whether other nodes log to the same place.
     """
     logs.set_up(str(config.get("ottla.log.format")), node_id=config.node_id, among_others=among_others)
     raise_file_limit()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(config, on_started))
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_serve(config, on_started))
+    finally:
+        # Whatever nobody waits for any more, as the name of a host that was looked up, would be told of while Python
+        # itself goes away, and by then the log cannot be written.
+        logging.getLogger("asyncio").disabled = True
 
 
 async def _serve(config: BrokerConfig, on_started: Callable[[str], None]) -> None:

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from ottla.cli.completing import profile_names
+from ottla.cli.times import Seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT: Final = "127.0.0.1:9092"
@@ -86,7 +87,7 @@ def cluster_options(function: F) -> F:
     @click.option(
         "--timeout",
         "timeout_s",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Seconds(),
         default=DEFAULT_TIMEOUT_S,
         show_default=True,
         help="Seconds to wait for an answer.",

@@ -46,6 +46,22 @@ def for_core(values: Mapping[str, str], core: int) -> dict[str, str]:
     return derived
 
 
+def check_addresses(values: Mapping[str, str], cores: int) -> None:
+    """OttlaError if two of the nodes would listen at the same place."""
+    taken: set[str] = set()
+    for core in range(cores):
+        derived = for_core(values, core)
+        for entry in ",".join(derived.get(name, "") for name in (PORTS[0], PORTS[2])).split(","):
+            address = entry.strip().rpartition("://")[2]
+            if address in taken:
+                raise OttlaError(
+                    f"with --cores {cores} two nodes would listen at {address}: their ports count on from those of the "
+                    f"file, so leave {cores} between any two in listeners and ottla.metrics.listener"
+                )
+            if address and not address.endswith(":0"):
+                taken.add(address)
+
+
 def _leave_quorum(derived: dict[str, str]) -> None:
     roles = [role.strip() for role in derived.get("process.roles", "").split(",")]
     if "broker" not in roles:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ottla.cli.output import outcome_option, print_outcome
+from ottla.cli.times import Seconds
 
 
 @click.command()
@@ -15,7 +16,7 @@ from ottla.cli.output import outcome_option, print_outcome
     "--data", "folder", type=click.Path(file_okay=False, path_type=Path), default="ottla-data", show_default=True,
     help="The folder that was given to `ottla up`.",
 )  # fmt: skip
-@click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for it.")
+@click.option("--timeout", type=Seconds(), default=30.0, show_default=True, help="Seconds to wait for it.")
 @outcome_option
 def command(folder: Path, timeout: float, output: str | None) -> None:
     """Stop the node of a data folder, or all nodes of its cluster. The data stay; `ottla up` starts them again."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from glob import glob
+from os.path import isfile
 from pathlib import Path
 
 from ottla.env.clock import SystemClock
@@ -33,6 +35,7 @@ def format_folders(
     `voters` are those of a quorum that can change (KIP-853); each of them knows the directory ids of all.
     """
     _check_id(cluster_id)
+    _check_apart(config)
     disk, now_ms = PosixDisk(), SystemClock().now_ms()
     blank = []
     for folder in folders(config):
@@ -88,10 +91,12 @@ def chosen_voters(
         )
     if initial is not None:
         return parse_initial_voters(initial, listener_name(config))
+    if standalone and not config.is_controller:
+        raise OttlaError("--standalone is for a controller, and process.roles says that this is none")
     if standalone and config.listeners.controller:
         source = SeededRandom(random.SystemRandom())
         end = config.listeners.advertise_controller({}, lambda: "localhost")[0]
-        if not config.is_controller or end.port == 0:
+        if end.port == 0:
             raise OttlaError("--standalone is for a controller whose listener has a port of its own (see listeners)")
         return VoterSet.of((a_voter(config.node_id, random_uuid(source), end.name, end.host, end.port),))
     learns = bool(config.get("controller.quorum.bootstrap.servers")) and not config.controller_quorum_voters
@@ -113,6 +118,7 @@ def format_if_new(config: BrokerConfig) -> None:
 
 
 def check_formatted(config: BrokerConfig, file: Path, cores: int = 1) -> None:
+    _check_apart(config)
     for folder in folders(config):
         if _look(folder) is None:
             raise OttlaError(
@@ -128,6 +134,21 @@ def _look(folder: str) -> MetaProperties | OSError | Damaged | None:
         return meta_properties.load(PosixDisk(), folder)
     except (OSError, Damaged) as error:
         return error
+
+
+def _check_apart(config: BrokerConfig) -> None:
+    """A folder `core-0` or `node-1` of another node inside this one's would be taken for a partition of no topic."""
+    own = {Path(folder) for folder in folders(config)}
+    for folder in own:
+        # neither raises for a disk that has failed: the node starts without it
+        others = {folder / Path(found).parent for found in glob(f"*-*/{meta_properties.FILE_NAME}", root_dir=folder)}
+        if "-" in folder.name and isfile(folder.parent / meta_properties.FILE_NAME):
+            others.add(folder.parent)
+        for other in sorted(others - own):
+            raise OttlaError(
+                f"{folder} is for a node, and so is {other}: one must not be inside the other. If nodes were run here "
+                "with --cores, give that again, and otherwise not; or choose another folder. Nothing was changed."
+            )
 
 
 def _check_owner(folder: str, meta: MetaProperties, cluster_id: str, node_id: int) -> None:

@@ -27,6 +27,7 @@ class PidFile:
     def __init__(self, path: Path, fd: int) -> None:
         self._path = path
         self._fd = fd
+        self._is_ours = True
 
     @classmethod
     def take(cls, folder: Path) -> PidFile | None:
@@ -46,10 +47,12 @@ class PidFile:
 
     def remove(self) -> None:
         """The lock stays until the process has ended, which is what `stop` waits for."""
-        self._path.unlink(missing_ok=True)
+        if self._is_ours:
+            self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """In the parent of a detached node: the child keeps the lock."""
+        """In the parent of a detached node: the child keeps the lock, and the file, whatever happens here."""
+        self._is_ours = False
         os.close(self._fd)
 
 

@@ -67,11 +67,13 @@ def format_storage(
     output: str | None,
 ) -> None:
     """Format the folders that a server.properties names."""
-    from ottla.cli.cores import for_core
+    from ottla.cli.cores import check_addresses, for_core
     from ottla.cli.format_dirs import chosen_voters, folders, format_folders
     from ottla.model.config import broker_config, load_properties
 
     loaded = load_properties(file)
+    if cores > 1:
+        check_addresses(loaded.values, cores)
     rows, told = [], []
     for core in range(cores):
         values = loaded.values if cores == 1 else for_core(loaded.values, core)

@@ -16,6 +16,7 @@ _SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)")
 _ISO_SPAN: Final = re.compile(
     r"([-+]?)P(?:([-+]?\d+)D)?(?:T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+(?:[.,]\d*)?)S)?)?", re.IGNORECASE
 )
+_LONGEST_S: Final = 1_000_000_000
 _FIRST_MS: Final = 100_000_000_000  # as seconds that is the year 5138; Kafka was not there in 1973
 
 
@@ -65,6 +66,19 @@ def iso(timestamp_ms: int) -> str:
     except (ValueError, OverflowError, OSError):  # beyond the calendar
         return str(timestamp_ms)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Seconds(click.FloatRange):
+    """Some time that something may take: not for ever, and no more than a clock of the system can count."""
+
+    def __init__(self, least: float | None = None) -> None:
+        super().__init__(min=least or 0, min_open=least is None)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds: float = super().convert(value, param, ctx)
+        if not seconds <= _LONGEST_S:  # nor is what is no number
+            self.fail(f"{value} is no number of seconds up to {_LONGEST_S:,}", param, ctx)
+        return seconds
 
 
 class Time(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click

@@ -255,7 +255,12 @@ class PartitionLog(ReadableLog):
     def store_epochs(self) -> None:
         """What is in the remote tier is found by the epochs alone, and segments here do not tell of those."""
         path, data = f"{self.folder}/{LEADER_EPOCH_CHECKPOINT}", write_epochs(self.epochs.starts)
-        self._replace(path, data, sync=self.config.remote_storage_enable)
+        try:
+            self._replace(path, data, sync=self.config.remote_storage_enable)
+        except OSError as error:
+            if not self.closed:
+                self._refused(error)
+            raise
         self._epochs_to_store = False
 
     def _replace(self, path: str, data: bytes, *, sync: bool = False) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from ottla.env.files import is_shortage
 from ottla.env.ports import Env
 from ottla.env.tasks import Tasks
 from ottla.log.epochs import EpochEnd, EpochStart
@@ -396,6 +397,8 @@ class Fetcher:
         partition = following.partition
         if isinstance(error, CorruptFetch):
             _log.error("%s of leader %d: %s", partition.key, self.leader.broker_id, error)
+            self._rest(key, following)
+        elif isinstance(error, OSError) and is_shortage(error):  # which passes, and has been told of
             self._rest(key, following)
         else:
             unexpected = None if isinstance(error, (UnexpectedOffset, OSError)) else error

@@ -44,6 +44,7 @@ from ottla.replica.results import Leadership as Leadership
 from ottla.replica.results import PartitionListener as PartitionListener
 from ottla.replica.results import epoch_error
 from ottla.replica.surroundings import NoSurroundings, Surroundings
+from ottla.replica.tally import Tally
 from ottla.replica.turned_away import TurnedAway
 
 _log = logging.getLogger("ottla.replica")
@@ -70,6 +71,7 @@ class Partition:
         log: PartitionLog,
         high_watermark: int,
         surroundings: Surroundings = _NOBODY,
+        tally: Tally | None = None,
     ) -> None:
         self.key = key
         self.topic_id = topic_id
@@ -91,6 +93,7 @@ class Partition:
         self._env = env
         self._node_id = node_id
         self._around = surroundings
+        self._tally = tally if tally is not None else Tally()
         self._epoch_start_offset = 0
         self._min_isr = 1
         self._rules = rules_of(log.config)
@@ -275,6 +278,7 @@ class Partition:
         if origin is Origin.COORDINATOR and header.is_control:
             note_end(log, records, header, base_offset)
         self.bytes_appended += header.length + LOG_OVERHEAD
+        self._tally.bytes_appended += header.length + LOG_OVERHEAD
         self.messages_appended += header.last_offset_delta + 1
         self.appends += 1
         self._advance()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.admin.configs import of_topic
+from ottla.cli.admin.moving import Moving
+from ottla.cli.admin.session import NotAnswered
 from ottla.model.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ STATE: Final = "ottla.compaction.state"
 
 
 async def states(session: Session, topics: Sequence[TopicInfo]) -> dict[TopicPartition, Mapping[str, Any]]:
-    """Of those partitions whose leader knows."""
+    """Of those partitions whose leader answers and knows."""
     found: dict[TopicPartition, Mapping[str, Any]] = {}
     leaders = {part.leader for topic in topics for part in topic.partitions if part.leader >= 0}
     for broker in sorted(leaders):
@@ -27,8 +30,11 @@ async def states(session: Session, topics: Sequence[TopicInfo]) -> dict[TopicPar
             for part in topic.partitions
             if part.leader == broker
         }
-        for topic, told in (await _told(session, topics, broker)).items():
-            for number, state in told.items():
+        told: Mapping[str, Mapping[str, Any]] = {}
+        with suppress(Moving, NotAnswered):
+            told = await _told(session, topics, broker)
+        for topic, states_of in told.items():
+            for number, state in states_of.items():
                 if (place := TopicPartition(topic, int(number))) in led:
                     found[place] = state
     return found

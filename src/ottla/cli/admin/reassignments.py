@@ -36,9 +36,7 @@ async def moves(session: Session, of: Iterable[TopicPartition] | None = None) ->
             ListPartitionReassignmentsTopics(name=cast(Any, topic), partition_indexes=cast(Any, tuple(numbers)))
             for topic, numbers in by_topic(of).items()
         )
-    answer = await session.call(
-        ListPartitionReassignmentsRequest(timeout=change_timeout(), topics=asked), longer_s=CHANGE_WITHIN_S
-    )
+    answer = await session.call(ListPartitionReassignmentsRequest(timeout=change_timeout(), topics=asked))
     raise_for(answer.error_code, answer.error_message, "cannot ask which partitions are being moved")
     return {
         TopicPartition(topic.name, row.partition_index): Move(row.replicas, row.adding_replicas, row.removing_replicas)

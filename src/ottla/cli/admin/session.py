@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CONNECT_WITHIN_S: Final = 5.0
+_METADATA: Final = 3
 
 
 class _NetworkOnly:
@@ -38,6 +39,10 @@ def run(cluster: Cluster, ask: Callable[[Session], Awaitable[T]]) -> T:
         opened = Session(cluster, await _connect_to_any(cluster))
         try:
             return await ask(opened)
+        except BrokerGone:
+            if not opened.has_heard:
+                await _check_is_broker(cluster)
+            raise
         finally:
             await opened.close()
 
@@ -72,15 +77,27 @@ class Session:
         self.brokers: dict[int, Address] = {}  # as the last metadata had them
         self.coordinators: dict[str, int] = {}  # of groups, as they were found
         self._first = first
+        self._heard: set[str] = set()  # who has answered something
         self._others: dict[int, Connection] = {}
         self._met: dict[Address, None] = dict.fromkeys(cluster.bootstrap)  # whoever could take the place of the first
+
+    @property
+    def has_heard(self) -> bool:
+        """Whether anybody has answered anything."""
+        return bool(self._heard)
 
     async def call(self, request: Any, *, broker: int | None = None, longer_s: float = 0.0) -> Any:
         """`longer_s` is what the broker itself may take, on top of the time that any answer may take."""
         connection = await self._to(broker)
         within_s = self.cluster.timeout_s + longer_s
-        with _answered(connection, within_s):
-            return await connection.call(request, within=within_s)
+        try:
+            with _answered(connection, within_s, has_before=connection.peer in self._heard):
+                answer = await connection.call(request, within=within_s)
+        except NotAnswered:
+            await connection.close()  # whatever came next there would wait behind this: brokers answer in order
+            raise
+        self._heard.add(connection.peer)
+        return answer
 
     async def newest(self, key: int, wanted: int, *, broker: int | None = None) -> int | None:
         """The newest version of an API that the broker has, up to the wanted one; None if it does not have the API."""
@@ -88,6 +105,7 @@ class Session:
         if not connection.versions:
             with _answered(connection, self.cluster.timeout_s):
                 await connection.negotiate(within=self.cluster.timeout_s)
+            self._heard.add(connection.peer)
         offered = connection.versions.get(key)
         return None if offered is None or offered.oldest > wanted else min(offered.newest, wanted)
 
@@ -123,14 +141,25 @@ class Session:
             await connection.close()
 
 
+class NotAnswered(OttlaError):
+    """Somebody is there and does not answer: for one, a broker that finds no controller to ask."""
+
+
 @contextmanager
-def _answered(connection: Connection, within_s: float) -> Iterator[None]:
+def _answered(connection: Connection, within_s: float, *, has_before: bool = False) -> Iterator[None]:
     try:
         yield
     except RequestTimedOut:
-        raise OttlaError(
+        if has_before:
+            raise NotAnswered(
+                f"{connection.peer} is there, but has not answered this within {within_s:g} s. If only the controller "
+                "can, none may be active: most voters of the metadata quorum must run. A broker that is only slow gets "
+                "more time by --timeout."
+            ) from None
+        raise NotAnswered(
             f"{connection.peer} took the connection and has not answered within {within_s:g} s. Is it a Kafka listener "
-            "(and one without TLS)? A broker that is only slow gets more time by --timeout."
+            "(and one without TLS)? A broker that finds no active controller, as most voters of the quorum are down, "
+            "does not answer either; one that is only slow gets more time by --timeout."
         ) from None
     except ConnectionFailed as error:
         raise BrokerGone(str(error)) from error
@@ -144,6 +173,18 @@ async def _connect_to_any(cluster: Cluster) -> Connection:
         except ConnectionFailed as error:
             reason = _reason(error)
     raise OttlaError(cluster.unreachable(reason))
+
+
+async def _check_is_broker(cluster: Cluster) -> None:
+    """A controller closes the connection when it is asked what only brokers know."""
+    async with await _connect_to_any(cluster) as connection:
+        with suppress(ConnectionFailed):
+            await connection.negotiate(within=cluster.timeout_s)
+        if connection.versions and _METADATA not in connection.versions:
+            raise OttlaError(
+                f"{connection.peer} is a controller, and this command asks brokers: give one with -b. Of controllers, "
+                "`ottla cluster quorum` tells."
+            )
 
 
 async def _connect(address: Address, timeout_s: float) -> Connection:

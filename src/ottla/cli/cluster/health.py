@@ -20,13 +20,16 @@ MOMENT_MS: Final = 2000
 
 async def look(there: Session, wanted: int | None) -> dict[str, Any]:
     from ottla.cli.admin import brokers, quorum, reassignments, topics
+    from ottla.cli.admin.session import NotAnswered
     from ottla.cli.topic.min_isr import min_isr_of
 
     found = await topics.topics(there)
     nodes = await brokers.brokers(there)
-    members = await quorum.quorum(there)
     min_isr = await min_isr_of(there, [topic.name for topic in found])
-    moves = await reassignments.moves(there)
+    try:
+        members, moves = await quorum.quorum(there), await reassignments.moves(there)
+    except NotAnswered:  # brokers wait for a controller, while there may be none for long
+        members, moves = quorum.Quorum(None, -1, -1, ()), {}
     return judged(nodes, members, found, min_isr, moves, wanted)
 
 

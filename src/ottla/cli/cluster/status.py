@@ -10,13 +10,14 @@ import click
 
 from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.output import count, note, output_option, print_rows, print_value, shown
+from ottla.cli.times import Seconds
 
 LOOK_EVERY_S: Final = 0.25
 
 
 @click.command("status")
 @click.option(
-    "-w", "--wait", "wait_s", type=click.FloatRange(min=0),
+    "-w", "--wait", "wait_s", type=Seconds(least=0),
     help="Wait so many seconds until it is well; the exit code is 1 if it is not by then.",
 )  # fmt: skip
 @click.option("--brokers", "wanted", type=click.IntRange(min=1), help="It is well only with so many brokers up.")

@@ -16,7 +16,7 @@ from ottla.cli.completing import group_names
 from ottla.cli.group.names import chosen
 from ottla.cli.output import aligned, cell, is_terminal, note, output_option, yaml_lines
 from ottla.cli.terminal_text import one_line
-from ottla.cli.times import iso
+from ottla.cli.times import Seconds, iso
 
 if TYPE_CHECKING:
     from ottla.cli.group.rates import Figures
@@ -33,7 +33,7 @@ _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 @click.command("watch")
 @click.argument("groups", nargs=-1, metavar="[GROUP...]", shell_complete=group_names)
 @click.option(
-    "-i", "--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds between looks."
+    "-i", "--interval", type=Seconds(least=0.1), default=2.0, show_default=True, help="Seconds between looks."
 )  # fmt: skip
 @click.option("-n", "--count", "looks", type=click.IntRange(min=1), help="End after so many looks.")
 @output_option

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from ottla.cli.output import note, outcome_option, print_outcome
+from ottla.cli.times import Seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_S = 60.0
@@ -28,7 +29,7 @@ def node_command(name: str, text: str, done: str) -> click.Command:
     @click.command(name, help=text)
     @click.argument("number", type=int, metavar="NODE", shell_complete=_nodes)
     @data_option
-    @click.option("--timeout", type=float, default=DEFAULT_S, show_default=True, help="Seconds to wait for it.")
+    @click.option("--timeout", type=Seconds(), default=DEFAULT_S, show_default=True, help="Seconds to wait for it.")
     @outcome_option
     def command(number: int, folder: Path, timeout: float, output: str | None) -> None:
         from ottla.cli.supervise.control import ask

@@ -10,6 +10,7 @@ import click
 
 from ottla.cli.output import outcome_option, print_outcome
 from ottla.cli.pipeline.spec_argument import checkpoint_of, checkpoint_option, loaded, spec_argument
+from ottla.cli.times import Seconds
 from ottla.model.errors import OttlaError
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 @click.command()
 @spec_argument
 @checkpoint_option
-@click.option("--timeout", type=float, default=90.0, show_default=True, help="Seconds to wait until it has stopped.")
+@click.option(
+    "--timeout", type=Seconds(), default=90.0, show_default=True, help="Seconds to wait until it has stopped."
+)
 @outcome_option
 def command(file: Path, checkpoint: str | None, timeout: float, output: str | None) -> None:
     """Stop a pipeline after the micro-batch that is under way."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -86,10 +87,12 @@ async def _plan(
     missing = [name for name in names if name not in {topic.name for topic in found}]
     if missing:
         await topics.topics(there, missing[:1])  # complains, with a hint
-    chosen = _chosen(await brokers.brokers(there), wanted, removed)
+    all_brokers = await brokers.brokers(there)
+    chosen = _chosen(all_brokers, wanted, removed)
     placed = {
         TopicPartition(topic.name, part.number): part.replicas for topic in found for part in topic.partitions
     }  # fmt: skip
+    _check_known(removed, {*(broker.id for broker in all_brokers.brokers), *chain.from_iterable(placed.values())})
     now = {place: replicas for place, replicas in placed.items() if not names or place.topic in names}
     staying = {place: replicas for place, replicas in placed.items() if place not in now}
     leaders = {TopicPartition(topic.name, part.number): part.leader for topic in found for part in topic.partitions}
@@ -129,6 +132,17 @@ def _chosen(found: Brokers, wanted: tuple[int, ...] | None, removed: Sequence[in
     if not chosen:
         raise OttlaError("no broker is left to move to")
     return chosen
+
+
+def _check_known(removed: Sequence[int], known: Set[int]) -> None:
+    """One that was forgotten may still be named by partitions."""
+    from ottla.model.errors import OttlaError
+
+    for broker in removed:
+        if broker not in known:
+            raise OttlaError(
+                f"there is no broker {broker} to leave empty; there are {', '.join(map(str, sorted(known)))}"
+            )
 
 
 def _summary(made: _Made) -> str:

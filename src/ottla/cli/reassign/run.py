@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -24,6 +25,9 @@ COLUMNS: Final = (
     Column("TO", "to"),
     Column("OUTCOME", "outcome"),
 )
+ELSEWHERE: Final = "cancelled meanwhile, or moved elsewhere"
+LOOKS: Final = 10
+LOOK_EVERY_S: Final = 0.2
 
 
 @click.command("run")
@@ -63,6 +67,11 @@ def command(
         from ottla.cli.reassign.watching import watch_to_the_end
 
         watch_to_the_end(cluster, moved, interval, keep_throttles=keep_throttles)
+        elsewhere = session.run(
+            cluster, lambda there: _elsewhere(there, {place: plan.replicas[place] for place in moved})
+        )
+        begun = begun._replace(outcome={**begun.outcome, **dict.fromkeys(elsewhere, ELSEWHERE)})
+        moved = [place for place in moved if place not in elsewhere]
     rows = _rows(plan.replicas, begun, "begun" if no_wait else "moved")
     refused = len(rows) - len(moved)
     if output is not None or refused:
@@ -71,6 +80,22 @@ def command(
     if refused:
         note(f"ottla: {count(refused, 'partition')} could not be moved")
         sys.exit(1)
+
+
+async def _elsewhere(there: Session, target: Mapping[TopicPartition, Sequence[int]]) -> set[TopicPartition]:
+    """Those that are not where they should be. A broker may hear a moment later than others that a move is done."""
+    from ottla.cli.admin import topics
+    from ottla.model.names import TopicPartition
+
+    looks = 0
+    while True:
+        found = await topics.topics(there)
+        now = {TopicPartition(topic.name, part.number): part.replicas for topic in found for part in topic.partitions}
+        elsewhere = {place for place, replicas in target.items() if tuple(now.get(place, ())) != tuple(replicas)}
+        looks += 1
+        if not elsewhere or looks == LOOKS:
+            return elsewhere
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
 class _Begun(NamedTuple):
@@ -105,13 +130,13 @@ async def _begin(there: Session, plan: Plan, throttle: int | None, rollback: str
     before = {place: now[place] for place in target}
     if rollback is not None:  # before anything moves: what cannot be written leaves no way back
         write(rollback, before)
+    await reassignments.choose_folders(there, plan.folders)  # before throttles, which would stay if it fails
     if throttle is not None:
         adding = {
             place: [broker for broker in replicas if broker not in before[place]] for place, replicas in target.items()
         }
         sources = {place: before[place] for place, brokers_of in adding.items() if brokers_of}
         await set_throttles(there, throttle, sources, {place: adding[place] for place in sources})
-    await reassignments.choose_folders(there, plan.folders)
     return _Begun(dict(before), await reassignments.move(there, target))
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from ottla.cli.cores import for_core
+from ottla.cli.cores import check_addresses, for_core
 from ottla.cli.output import note
 from ottla.cli.supervise.child import Child, State
 from ottla.cli.supervise.layout import Layout, Place
@@ -20,6 +20,7 @@ def run_cores(file: Path, values: Mapping[str, str], where: Mapping[str, str], c
     from ottla.cli.up import warn_unknown
     from ottla.model.config import broker_config
 
+    check_addresses(values, cores)
     configs = [broker_config(for_core(values, core), where) for core in range(cores)]
     warn_unknown(configs[0], where)
     for config in configs:

@@ -11,6 +11,7 @@ from ottla.cli.completing import topic_names
 from ottla.cli.config_names import plain_value, with_hint
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import count, may_go_on, note, outcome_option, print_outcome
+from ottla.cli.topic.shape import MOST_PARTITIONS
 
 if TYPE_CHECKING:
     from ottla.cli.admin.configs import Change
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 @click.command("alter")
 @click.argument("name", shell_complete=topic_names)
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="How many partitions it shall have; only more.")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1, MOST_PARTITIONS), help="How many partitions it shall have; only more."
+)  # fmt: skip
 @click.option("-c", "--config", "given", type=NameValue(), multiple=True, help="Sets a config; repeatable.")
 @click.option("-d", "--default", "unset", multiple=True, metavar="CONFIG", help="Unsets a config; repeatable.")
 @click.option("--check", is_flag=True, help="Only find out whether the broker would do it.")

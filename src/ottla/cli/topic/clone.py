@@ -11,6 +11,7 @@ from ottla.cli.completing import topic_names
 from ottla.cli.config_names import plain_value, with_hint
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import count, note, outcome_option, print_outcome
+from ottla.cli.topic.shape import REPLICAS
 
 if TYPE_CHECKING:
     from ottla.cli.admin.session import Session
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 @click.argument("source", shell_complete=topic_names)
 @click.argument("target")
 @click.option("--data", is_flag=True, help="Copy the records that are there now: partition, key, value, headers, time.")
-@click.option("-r", "--replication-factor", type=int, help="How many replicas. By default as many as the source has.")
+@click.option(
+    "-r", "--replication-factor", type=REPLICAS, help="How many replicas. By default as many as the source has."
+)  # fmt: skip
 @click.option("-c", "--config", "given", type=NameValue(), multiple=True, help="Another config than the source's.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @outcome_option

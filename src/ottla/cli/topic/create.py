@@ -8,12 +8,17 @@ from ottla.cli.cluster_options import Cluster, cluster_options
 from ottla.cli.config_names import plain_value, with_hint
 from ottla.cli.name_value import NameValue
 from ottla.cli.output import count, outcome_option, print_outcome
+from ottla.cli.topic.shape import PARTITIONS, REPLICAS
 
 
 @click.command("create")
 @click.argument("name")
-@click.option("-p", "--partitions", type=int, help="How many partitions. By default num.partitions of the broker.")
-@click.option("-r", "--replication-factor", type=int, help="How many replicas. By default default.replication.factor.")
+@click.option(
+    "-p", "--partitions", type=PARTITIONS, help="How many partitions. By default num.partitions of the broker."
+)
+@click.option(
+    "-r", "--replication-factor", type=REPLICAS, help="How many replicas. By default default.replication.factor."
+)
 @click.option("-c", "--config", "configs", type=NameValue(), multiple=True, help="A config of the topic; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="Leave a topic that is already there as it is.")
 @click.option("--check", is_flag=True, help="Only find out whether the broker would create it.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.topic.min_isr import NAME as MIN_ISR
@@ -11,6 +13,7 @@ from ottla.model.names import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.cli.admin.configs import ConfigEntry
+    from ottla.cli.admin.reassignments import Move
     from ottla.cli.admin.replica_logs import Replica
     from ottla.cli.admin.session import Session
     from ottla.cli.admin.topics import PartitionInfo, TopicInfo
@@ -21,17 +24,25 @@ async def described(
 ) -> list[dict[str, Any]]:
     """The named topics, or all; with `wanted`, those partitions that are in one of the states, and their topics."""
     from ottla.cli.admin import compaction, configs, offsets, replica_logs, topics
+    from ottla.cli.admin.moving import Moving
+    from ottla.cli.admin.session import NotAnswered
 
     found = await topics.with_eligible(there, await topics.topics(there, names))
     settings = await configs.configs(there, [configs.of_topic(topic.name) for topic in found])
     entries = {topic.name: settings[configs.of_topic(topic.name)] for topic in found}
     if wanted:
         found = await _selected(there, found, {name: _min_isr(own) for name, own in entries.items()}, wanted)
-    led = [
-        TopicPartition(topic.name, part.number) for topic in found for part in topic.partitions if part.leader >= 0
-    ]  # fmt: skip
-    begins = await offsets.offsets_of(there, found, led, offsets.EARLIEST)
-    ends = await offsets.offsets_of(there, found, led, offsets.LATEST)
+    led: dict[int, list[TopicPartition]] = defaultdict(list)
+    for topic in found:
+        for part in topic.partitions:
+            led[part.leader].append(TopicPartition(topic.name, part.number))
+    begins: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    for leader, places in led.items():
+        with suppress(Moving, NotAnswered):  # it is dead, and nobody else was elected: the others can tell
+            if leader >= 0:
+                begins |= await offsets.offsets_of(there, found, places, offsets.EARLIEST)
+                ends |= await offsets.offsets_of(there, found, places, offsets.LATEST)
     replicated = [replica for replica in replica_logs.replicas_of(found, at_least=2) if replica.partition in ends]
     replica_ends = await replica_logs.ends(there, replicated)
     compacted = [topic for topic in found if _is_compacted(entries[topic.name])]
@@ -62,9 +73,7 @@ def _is_compacted(entries: Sequence[ConfigEntry]) -> bool:
 async def _selected(
     there: Session, found: Sequence[TopicInfo], min_isr: Mapping[str, int], wanted: Set[State]
 ) -> list[TopicInfo]:
-    from ottla.cli.admin import reassignments
-
-    moves = await reassignments.moves(there)
+    moves = await _moves(there)
     selected = []
     for topic in found:
         parts = []
@@ -76,6 +85,18 @@ async def _selected(
         if parts:
             selected.append(topic._replace(partitions=tuple(parts)))
     return selected
+
+
+async def _moves(there: Session) -> dict[TopicPartition, Move]:
+    from ottla.cli.admin import reassignments
+    from ottla.cli.admin.session import NotAnswered
+    from ottla.cli.output import note
+
+    try:
+        return await reassignments.moves(there)
+    except NotAnswered:
+        note("No controller says which partitions are being moved: replicas that are still copied count as missing.")
+        return {}
 
 
 def _partition(

@@ -327,8 +327,12 @@ def _listeners(values: Mapping[str, Value], texts: Mapping[str, str]) -> Listene
         inter_broker_protocol=cast(str, values["security.inter.broker.protocol"]),
         broker_role="broker" in roles,
     )
+    bound = {end.name for end in listeners.bound}
+    if "controller" not in roles and (taken := [name for name in listeners.controller_names if name in bound]):
+        raise ConfigError(
+            "listeners", ",".join(given), f"{', '.join(taken)} is for controllers, and this node is only a broker"
+        )
     if "controller" in roles:
-        bound = {end.name for end in listeners.bound}
         missing = [name for name in listeners.controller_names if name not in bound]
         if missing:
             raise ConfigError(
