@@ -21,6 +21,7 @@ from ottla.model.errors import ErrorCode
 from ottla.replica.fetch_wire import Limits
 from ottla.replica.fetcher import Condition, Fetcher, FetchSettings, Leader, Quota
 from ottla.replica.partition import Leadership, Partition
+from ottla.sim.executor import SimExecutor
 from ottla.wire import codec
 from ottla.wire.build import build
 from ottla.wire.client import ConnectionFailed, PromptAnswer
@@ -215,6 +216,34 @@ def test_with_flush_messages_not_before_it_is_synced(machine: Machine) -> None:
     assert stage.partition.log.flushed_offset == 3
     assert stage.leader.offsets == [0, 3]
     assert stage.condition.value == "fetching"
+
+
+def test_while_a_sync_is_short_nothing_else_is_asked(machine: Machine) -> None:
+    """It would only be in the way of the request that follows: the leader would have to answer it with nothing."""
+    stage = Stage(machine, flush_messages=1)
+    slowly(machine, 0.0)
+    stage.take(stored(3))
+    machine.pass_time()
+    assert stage.leader.offsets == [0, 3]
+    assert len(stage.leader.asked) == 2
+
+
+def test_other_partitions_do_not_wait_for_a_long_sync(machine: Machine) -> None:
+    stage = Stage(machine, flush_messages=1)
+    slowly(machine, 1000.0)
+    stage.take(stored(3))
+    machine.pass_time(0.1)
+    assert stage.condition is Condition.SYNCING
+    first, second = stage.leader.asked
+    assert (len(first.topics), len(second.topics), len(second.forgotten_topics_data)) == (1, 0, 1)
+    machine.pass_time(2000.0)
+    assert stage.leader.offsets == [0, 3]
+
+
+def slowly(machine: Machine, longest_s: float) -> None:
+    executor = machine.env.executor
+    assert isinstance(executor, SimExecutor)
+    executor.longest_s = longest_s
 
 
 def test_what_the_leader_does_not_have_is_cut_off(machine: Machine) -> None:

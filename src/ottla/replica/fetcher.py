@@ -10,6 +10,7 @@ has failed for good is left alone until the metadata gives it a new epoch.
 
 To ask for what comes from an offset on is to say that all before is here. Where flush.messages wants it durable before
 it is acknowledged, the next fetch therefore waits for the sync, as a follower of Apache Kafka syncs before it asks.
+Other partitions wait for it too, but no longer than a usual sync takes: then they are asked for without it.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ _NO_SESSION: Final = (0, _NEW)
 _MAX_EPOCH: Final = 0x7FFFFFFF
 _PIPELINED: Final = 2
 _NOT_ASKED: Final = 1 << 62
+_A_SYNC_S: Final = 0.005
 # The leader has forgotten the session, or understands something else by it: all is told anew.
 _SESSION_ERRORS: Final = frozenset(
     {
@@ -164,6 +166,7 @@ class Fetcher:
         self._forgotten: dict[Key, None] = {}
         self._under_way: deque[_Sent] = deque()
         self._watchdog: asyncio.TimerHandle | None = None
+        self._awaiting_sync: asyncio.TimerHandle | None = None
         self._is_due = False
 
     # -- what is followed
@@ -195,8 +198,9 @@ class Fetcher:
 
     async def stop(self) -> None:
         self._is_stopped = True
-        if self._watchdog is not None:
-            self._watchdog.cancel()
+        for timer in (self._watchdog, self._awaiting_sync):
+            if timer is not None:
+                timer.cancel()
         await self._tasks.stop()
         await self.leader.close()
 
@@ -225,6 +229,11 @@ class Fetcher:
                 self._is_connecting = True
                 self._tasks.start(self._connect(), f"connect to leader {self.leader.broker_id}")
             return
+        if self._awaiting_sync is not None:
+            if not self._news:
+                return
+            self._awaiting_sync.cancel()
+            self._awaiting_sync = None
         has_news = bool(self._news or self._forgotten)
         in_session = self._session[0] != 0 and self._session[1] != _NEW
         has_room = not self._under_way or (has_news and in_session and len(self._under_way) < _PIPELINED)
@@ -272,6 +281,10 @@ class Fetcher:
         for key in unsynced:
             self._wait_for_sync(key, self.partitions[key])
         self._news.clear()
+        if unsynced and not news and epoch != _NEW and not self._under_way:
+            # Without it this request would be in the way of the one that follows in a moment.
+            self._awaiting_sync = self._env.loop.call_later(_A_SYNC_S, self._go_on_without_sync)
+            return
         forgotten, self._forgotten = self._forgotten, {}
         if epoch == _NEW and not news:
             return
@@ -286,6 +299,10 @@ class Fetcher:
         self._under_way.append(_Sent(self.requests - 1, answer, self._env.loop.time() + settings.timeout_s))
         if self._watchdog is None:
             self._watchdog = self._env.loop.call_later(settings.timeout_s, self._watch)
+
+    def _go_on_without_sync(self) -> None:
+        self._awaiting_sync = None
+        self._go_on()
 
     def _watch(self) -> None:
         self._watchdog = None

@@ -19,6 +19,7 @@ from ottla.sim.cluster.scenario import run
 from ottla.sim.cluster.variation import AS_DRAWN, Variation
 
 _A_FEW: Final = 50
+_WARMED_UP: Final = "ottla.sim.cluster.warmed_up"
 _A_PROCESS: Final = 10
 """Seeds. What a run leaves behind is not looked for while the next one runs, and is tens of megabytes."""
 
@@ -59,7 +60,7 @@ def many(first: int, seeds: int, jobs: int, variation: Variation = AS_DRAWN) -> 
             gc.collect()
         return
     context = get_context("forkserver")
-    context.set_forkserver_preload([__name__])  # to import everything takes as long as a run
+    context.set_forkserver_preload([_WARMED_UP])
     with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=_A_PROCESS) as pool:
         running: set[Future[Report]] = {pool.submit(work, seed) for seed in islice(left, 2 * jobs)}
         try:
