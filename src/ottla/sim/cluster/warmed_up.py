@@ -1,4 +1,4 @@
-"""To be imported by the process that those of many seeds are made of, and by nobody else: it runs a short storm.
+"""To be imported by processes that run many seeds, or make processes that do: it runs a short storm.
 
 Modules are imported when they are first needed, schemas above all, and kernels are compiled then: half a second of each
 seed. After a storm with all workloads most of that is there, and who is forked from here has it too.
