@@ -118,6 +118,8 @@ class _Scenario:
         else:
             await self._script(self.members, self._oracle)
         await chaos.heal()
+        for workload in self._workloads:
+            await workload.storm_is_over()
         operating = loop.create_task(self._operate(), name="operator")
         await self._within(ENOUGH_WITHIN_S, self._has_enough(), "not enough was acknowledged")
         more_s = max((workload.more_s() for workload in self._workloads), default=0.0)

@@ -41,6 +41,9 @@ class Workload:
     def start(self) -> None:
         """Lets its clients begin."""
 
+    async def storm_is_over(self) -> None:
+        """Nothing goes wrong from here on: ends what it has broken itself. Its clients go on."""
+
     async def finish(self) -> None:
         """When everything works again: ends what is under way. The run fails if this takes longer than healing may."""
 

@@ -48,7 +48,8 @@ class Unheard(Workload):
         finally:
             network.reconnect(leader, slow)
 
-    async def finish(self) -> None:
+    async def storm_is_over(self) -> None:
+        """Nobody would get much acknowledged beside it, and the rest of the run waits for that."""
         self._running.cancel()
         with suppress(asyncio.CancelledError):
             await self._running
