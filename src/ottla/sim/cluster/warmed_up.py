@@ -1,7 +1,7 @@
 """To be imported by processes that run many seeds, or make processes that do: it runs a short storm.
 
-Modules are imported when they are first needed, schemas above all, and kernels are compiled then. After a storm with all
-workloads most of that is there, and who is forked from here has it too.
+Modules are imported when they are first needed, schemas above all, and kernels are compiled then. After a storm with
+all workloads most of that is there, and who is forked from here has it too.
 """
 
 from __future__ import annotations
